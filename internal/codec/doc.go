@@ -1,6 +1,6 @@
 // Package codec reads and writes the bytes that several rooms share: the header
-// of a Kafka record batch, the envelope that stands before each stored batch,
-// and snappy compression for links. It holds no state and does no I/O.
+// of a Kafka record batch and the envelope that stands before each stored
+// batch. It holds no state and does no I/O.
 //
 // # Batch
 //
