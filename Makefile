@@ -1,0 +1,61 @@
+# Rhumb: what to type. `make help` prints the lines marked with ##.
+
+GO ?= go
+BIN := bin/rhumb
+TOOL := $(GO) tool -modfile=tools/go.mod
+SEEDS ?= 1000
+FUZZTIME ?= 10s
+COUNT ?= 6
+BENCH ?= .
+SOURCES := $(shell $(GO) list -f '{{.Dir}}' ./... 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help build check test race lint fmt mutants sim bench fuzz cross tidy clean
+
+help: ## print this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+
+build: ## build the binary into bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/rhumb
+
+check: lint mutants ## the quick one: lint, unit tests, planted bugs (at most 60 s with warm caches)
+	$(GO) test -short ./...
+
+test: ## all tests that a machine with Go can run, real processes and clients included (at most 15 min)
+	$(GO) test -timeout 20m ./...
+
+race: ## unit tests, and the simulation with fewer seeds, under the race detector
+	$(GO) test -race -short -timeout 30m ./...
+
+lint: ## gofmt, vet, staticcheck
+	@unformatted=$$(gofmt -l $(SOURCES)); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(TOOL) staticcheck ./...
+
+mutants: ## plant each known bug and see that the models find it
+	$(GO) test -tags mutants -run 'TestEveryMutantIsFound' ./dedup/... ./replicator/session/...
+
+sim: ## simulate SEEDS=1000 meshes of three regions, 10 virtual minutes each
+	$(GO) test -run 'TestSimulation' -timeout 0 ./e2e/sim -sim.seeds $(SEEDS)
+
+bench: ## benchmarks of the hot paths, against the previous commit, on this machine
+	GO="$(GO)" COUNT=$(COUNT) BENCH='$(BENCH)' tools/bench.sh
+
+fuzz: ## run each fuzz target for FUZZTIME=10s
+	GO="$(GO)" FUZZTIME=$(FUZZTIME) tools/fuzz.sh
+
+cross: ## CGO-free builds for the supported platforms
+	@for p in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
+		echo "build $$p"; \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -o /dev/null ./cmd/rhumb || exit 1; \
+	done
+
+fmt: ## format the code
+	gofmt -w $(SOURCES)
+
+tidy: ## make go.mod and go.sum exact
+	$(GO) mod tidy
+	cd tools && $(GO) mod tidy
+
+clean: ## remove what build made
+	rm -rf bin
