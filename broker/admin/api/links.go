@@ -1,0 +1,53 @@
+package api
+
+import "github.com/rhumbmq/rhumb/internal/rhumb"
+
+// LinkList is the links of the answering region.
+type LinkList struct {
+	Links []Link `json:"links"`
+}
+
+// Link is the connection with one peer region and its partitions' figures.
+type Link struct {
+	Peer       rhumb.RegionName   `json:"peer"`
+	PeerNumber rhumb.RegionNumber `json:"peer_number"`
+	State      string             `json:"state"`        // flowing, idle, held, stalled, disconnected, diverged
+	Since      int64              `json:"since,string"` // in this state
+	Address    string             `json:"address"`      // of the peer, empty while disconnected
+	Version    string             `json:"version"`      // of the peer's binary
+	RTT        float64            `json:"rtt_seconds"`
+	Out        Flow               `json:"out"`
+	In         Flow               `json:"in"`
+	LastError  string             `json:"last_error"`
+	Partitions []LinkPartition    `json:"partitions"`
+}
+
+// Flow is the figures of one direction. Lags are sums over partitions; lag in
+// seconds is the age of the oldest unconfirmed record of all of them. A lag of
+// -1 is not known.
+type Flow struct {
+	LagRecords     int64   `json:"lag_records,string"`
+	LagBytes       int64   `json:"lag_bytes,string"`
+	LagSeconds     float64 `json:"lag_seconds"`
+	Bytes          int64   `json:"bytes,string"`   // since the node started
+	Records        int64   `json:"records,string"` // since the node started
+	BytesPerSecond float64 `json:"bytes_per_second"`
+	Rewinds        int64   `json:"rewinds,string"` // since the node started
+}
+
+// LinkPartition is one origin life of one partition on a link.
+type LinkPartition struct {
+	Direction  string             `json:"direction"` // out or in
+	Topic      string             `json:"topic"`
+	Partition  int32              `json:"partition"`
+	Region     rhumb.RegionNumber `json:"region"` // of the origin
+	Life       rhumb.Life         `json:"life"`   // of the origin
+	State      string             `json:"state"`
+	End        rhumb.Offset       `json:"end,string"`       // out: last origin offset to be sent
+	Sent       rhumb.Offset       `json:"sent,string"`      // out: last origin offset sent
+	Confirmed  rhumb.Offset       `json:"confirmed,string"` // the destination's watermark
+	LagRecords int64              `json:"lag_records,string"`
+	LagBytes   int64              `json:"lag_bytes,string"`
+	LagSeconds float64            `json:"lag_seconds"`
+	LastError  string             `json:"last_error"`
+}
