@@ -1,0 +1,72 @@
+package mutant
+
+import (
+	"maps"
+	"slices"
+)
+
+// Name names one planted bug. The part before the slash is the package whose
+// tests must find it.
+type Name string
+
+// Bugs of the accept rule.
+const (
+	FirstBorder      Name = "dedup/first-border"
+	LastBorder       Name = "dedup/last-border"
+	PrevBorder       Name = "dedup/prev-border"
+	OverlapAccepted  Name = "dedup/overlap-accepted"
+	ChainUnchecked   Name = "dedup/chain-unchecked"
+	DuplicateTrusted Name = "dedup/duplicate-trusted"
+	SkipBorder       Name = "dedup/skip-border"
+	SkipPastMissing  Name = "dedup/skip-past-missing"
+	SkipMovesFloor   Name = "dedup/skip-moves-floor"
+	GapKeepsFloor    Name = "dedup/gap-keeps-floor"
+	SkipKeepsChain   Name = "dedup/skip-keeps-chain"
+	RecentMisordered Name = "dedup/recent-misordered"
+)
+
+// Bugs of the producer tables.
+const (
+	SequenceWrap     Name = "dedup/sequence-wrap"
+	SequenceBorder   Name = "dedup/sequence-border"
+	EpochAfterCopies Name = "dedup/epoch-after-duplicates"
+	EpochAnyFirst    Name = "dedup/epoch-any-first"
+	FourBatches      Name = "dedup/four-batches"
+	NoStateZero      Name = "dedup/no-state-needs-zero"
+	ExpiryBorder     Name = "dedup/expiry-border"
+)
+
+// What is wrong with each.
+var what = map[Name]string{
+	FirstBorder:      "a batch whose first offset is the watermark is accepted",
+	LastBorder:       "a batch that ends at the watermark is no duplicate",
+	PrevBorder:       "a batch is accepted though its prev is one past the watermark",
+	OverlapAccepted:  "a batch that starts below the watermark and ends above it is accepted",
+	ChainUnchecked:   "the chain of a batch is not compared",
+	DuplicateTrusted: "a duplicate that ends at a known point is not compared with it",
+	SkipBorder:       "a skip that ends at the watermark is accepted again",
+	SkipPastMissing:  "a skip is accepted though it starts past the watermark",
+	SkipMovesFloor:   "a skip over nothing raises the floor",
+	GapKeepsFloor:    "a gap does not raise the floor",
+	SkipKeepsChain:   "a skip does not take over the chain at its end",
+	RecentMisordered: "older points are lost as soon as there is a newer one",
+
+	SequenceWrap:     "after 2^31-1 comes -2^31",
+	SequenceBorder:   "a sequence that leaves one out is accepted",
+	EpochAfterCopies: "duplicates are looked for before the epoch is compared",
+	EpochAnyFirst:    "a new epoch may start at any sequence",
+	FourBatches:      "only four batches are remembered",
+	NoStateZero:      "a producer without state must start at zero",
+	ExpiryBorder:     "a producer expires one millisecond early",
+}
+
+// What says what is wrong when the bug is on, "" for an unknown name.
+func What(n Name) string { return what[n] }
+
+// All gives the names of all bugs of a package ("dedup", "session"), sorted.
+func All(pkg string) []Name {
+	names := slices.Sorted(maps.Keys(what))
+	return slices.DeleteFunc(names, func(n Name) bool {
+		return len(n) <= len(pkg) || string(n[:len(pkg)+1]) != pkg+"/"
+	})
+}
