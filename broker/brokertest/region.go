@@ -1,0 +1,175 @@
+package brokertest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// Region implements [broker.Region] in memory.
+type Region struct {
+	id rhumb.UUID
+
+	mu        sync.Mutex
+	topics    map[rhumb.Topic]broker.TopicInfo
+	deletions map[rhumb.Topic]uint64
+	parts     map[rhumb.PartitionRef]*partition
+	groups    map[broker.GroupKey]map[place]broker.OffsetCommit
+	nextPart  rhumb.PartitionID
+	nextID    int64
+	epoch     int32
+	hook      func(rhumb.PartitionRef, broker.AppendRequest) error
+	held      []func()
+	holding   bool
+}
+
+type place struct {
+	topic     rhumb.UUID
+	partition int32
+}
+
+var _ broker.Region = (*Region)(nil)
+
+// New makes an empty region.
+func New() *Region {
+	return &Region{
+		id:        rhumb.NewUUID(),
+		topics:    map[rhumb.Topic]broker.TopicInfo{},
+		deletions: map[rhumb.Topic]uint64{},
+		parts:     map[rhumb.PartitionRef]*partition{},
+		groups:    map[broker.GroupKey]map[place]broker.OffsetCommit{},
+		nextID:    1 << 48,
+		epoch:     1,
+	}
+}
+
+// Topic implements broker.Catalog.
+func (r *Region) Topic(t rhumb.Topic) (broker.TopicInfo, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	info, ok := r.topics[t]
+	return info, ok
+}
+
+// TopicByID implements broker.Catalog.
+func (r *Region) TopicByID(id rhumb.UUID) (broker.TopicInfo, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, info := range r.topics {
+		if info.ID == id {
+			return info, true
+		}
+	}
+	return broker.TopicInfo{}, false
+}
+
+// Topics implements broker.Catalog.
+func (r *Region) Topics() []broker.TopicInfo {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.topics))
+}
+
+// CreateTopic implements broker.Catalog.
+func (r *Region) CreateTopic(_ context.Context, spec broker.TopicSpec) (broker.TopicInfo, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.topics[spec.Topic]; ok {
+		return broker.TopicInfo{}, rhumb.Errorf(rhumb.KindExists, "topic %s exists", spec.Topic.Short())
+	}
+	info := broker.TopicInfo{Topic: spec.Topic, ID: rhumb.NewUUID(), Configs: maps.Clone(spec.Configs),
+		Deletions: max(spec.Deletions, r.deletions[spec.Topic])}
+	for i := range spec.Partitions {
+		r.nextPart++
+		ref := rhumb.PartitionRef{Shard: rhumb.ShardID(1 + i%4), ID: r.nextPart}
+		r.parts[ref] = &partition{producers: map[int64]*producer{}, watchers: map[*watcher]struct{}{}}
+		info.Partitions = append(info.Partitions, broker.PartitionInfo{Index: i, Ref: ref, Ready: true})
+	}
+	r.topics[spec.Topic] = info
+	return info, nil
+}
+
+// DeleteTopic implements broker.Catalog.
+func (r *Region) DeleteTopic(_ context.Context, t rhumb.Topic, deletions uint64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deletions[t] = max(r.deletions[t], deletions)
+	info, ok := r.topics[t]
+	if !ok || info.Deletions >= deletions {
+		return rhumb.Errorf(rhumb.KindNotFound, "topic %s does not exist", t.Short())
+	}
+	delete(r.topics, t)
+	for _, p := range info.Partitions {
+		r.parts[p.Ref].wake()
+		delete(r.parts, p.Ref)
+	}
+	return nil
+}
+
+// CommitOffsets implements broker.Groups.
+func (r *Region) CommitOffsets(_ context.Context, g broker.GroupKey, commits []broker.OffsetCommit) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.groups[g] == nil {
+		r.groups[g] = map[place]broker.OffsetCommit{}
+	}
+	for _, c := range commits {
+		r.groups[g][place{c.Topic, c.Partition}] = c
+	}
+	return nil
+}
+
+// Offsets implements broker.Groups.
+func (r *Region) Offsets(g broker.GroupKey) ([]broker.OffsetCommit, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.groups[g])), nil
+}
+
+// ProducerID implements broker.Region.
+func (r *Region) ProducerID(context.Context) (int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.nextID++
+	return r.nextID, nil
+}
+
+// ClusterID implements broker.Region.
+func (r *Region) ClusterID() rhumb.UUID { return r.id }
+
+// OnAppend makes each append first ask the hook, nil for none. Its error is the
+// append's answer.
+func (r *Region) OnAppend(hook func(rhumb.PartitionRef, broker.AppendRequest) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hook = hook
+}
+
+// Hold keeps the answers of appends back, though they are stored, until Free.
+func (r *Region) Hold() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.holding = true
+}
+
+// Free gives the answers that Hold kept back, in the order of the appends.
+func (r *Region) Free() {
+	r.mu.Lock()
+	held := r.held
+	r.held, r.holding = nil, false
+	r.mu.Unlock()
+	for _, answer := range held {
+		answer()
+	}
+}
+
+// NextEpoch begins a new leader epoch in all partitions.
+func (r *Region) NextEpoch() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.epoch++
+}

@@ -1,0 +1,107 @@
+package broker
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// Defaults of Config.
+const (
+	DefaultMaxMessageBytes = 1048588 // Kafka's message.max.bytes
+	DefaultPartitions      = 1
+	DefaultMaxPartitions   = 10000
+	DefaultExpandLimit     = 128 << 20
+	DefaultTimestampAhead  = 3600_000
+)
+
+// Config says how a broker works.
+type Config struct {
+	// Region stores everything. Required.
+	Region Region
+	// Logger gets a line for what an operator would note. Default: none.
+	Logger *slog.Logger
+	// Policy decides which topics may exist here. Default: all may.
+	Policy Policy
+	// NoAutoCreate turns off the creation of topics that a client asks for.
+	NoAutoCreate bool
+	// Partitions of a topic whose creator does not say. Default 1.
+	Partitions int32
+	// MaxPartitions of one topic. Default 10,000.
+	MaxPartitions int32
+	// MaxMessageBytes bounds a batch as it travels, where the topic does not
+	// say. Default 1,048,588, as in Kafka.
+	MaxMessageBytes int
+	// ExpandLimit bounds how many bytes of one batch are looked at when it has
+	// to be decompressed. Default 128 MiB.
+	ExpandLimit int64
+}
+
+// Policy decides what the mesh's documents allow in this region.
+type Policy interface {
+	// CheckTopic gives an error of kind forbidden or not found if no such topic
+	// may exist in this region.
+	CheckTopic(rhumb.Topic) error
+}
+
+// Validate checks the fields against each other.
+func (c Config) Validate() error {
+	switch {
+	case c.Region == nil:
+		return rhumb.Errorf(rhumb.KindInvalid, "broker: no region")
+	case c.Partitions < 0 || c.MaxPartitions < 0 || c.MaxMessageBytes < 0 || c.ExpandLimit < 0:
+		return rhumb.Errorf(rhumb.KindInvalid, "broker: negative limit")
+	case c.MaxPartitions > 0 && c.Partitions > c.MaxPartitions:
+		return rhumb.Errorf(rhumb.KindInvalid, "broker: %d partitions by default, at most %d", c.Partitions, c.MaxPartitions)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Partitions = orDefault(c.Partitions, DefaultPartitions)
+	c.MaxPartitions = orDefault(c.MaxPartitions, DefaultMaxPartitions)
+	c.MaxMessageBytes = orDefault(c.MaxMessageBytes, DefaultMaxMessageBytes)
+	c.ExpandLimit = orDefault(c.ExpandLimit, DefaultExpandLimit)
+	return c
+}
+
+func orDefault[T int | int32 | int64](v, otherwise T) T {
+	if v == 0 {
+		return otherwise
+	}
+	return v
+}
+
+// Broker serves the topics of one region to clients. Its methods may be called
+// from any goroutine.
+type Broker struct {
+	cfg    Config
+	region Region
+	log    *slog.Logger
+	expand chan struct{} // as many tokens as batches may be decompressed at once
+}
+
+// maxExpanding bounds batches that are decompressed at the same time: each may
+// hold a window of the codec in memory.
+const maxExpanding = 4
+
+// New builds a broker; it starts nothing.
+func New(cfg Config) (*Broker, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("new broker: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	return &Broker{
+		cfg:    cfg,
+		region: cfg.Region,
+		log:    cfg.Logger.With("component", "broker"),
+		expand: make(chan struct{}, maxExpanding),
+	}, nil
+}
+
+// ClusterID is the Kafka cluster id of the region.
+func (b *Broker) ClusterID() rhumb.UUID { return b.region.ClusterID() }

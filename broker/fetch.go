@@ -1,0 +1,230 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// FetchItem asks for records of one partition.
+type FetchItem struct {
+	Topic       *TopicInfo // nil: the answer is Err
+	Partition   int32
+	Offset      rhumb.Offset
+	MaxBytes    int
+	LeaderEpoch int32 // -1: unknown
+	Err         error // what made the topic nil
+}
+
+// FetchAnswer is what a partition has for a FetchItem.
+type FetchAnswer struct {
+	State   PartitionState
+	Batches []Stored
+	Bytes   int // of Batches
+	Err     error
+}
+
+// FetchLimits bound one fetch. Sizes are soft: the first partition that has
+// something gives at least one whole batch.
+type FetchLimits struct {
+	MinBytes int
+	MaxBytes int
+	MaxWait  time.Duration
+	Budget   Budget
+}
+
+// Budget bounds the bytes that fetches of a node hold.
+type Budget interface {
+	// Acquire waits for n bytes, at most until ctx is done.
+	Acquire(ctx context.Context, n int64) error
+	// TryAcquire takes n bytes if they are free.
+	TryAcquire(n int64) bool
+	// Release gives bytes back.
+	Release(n int64)
+}
+
+// Fetch reads partitions and waits for records.
+type Fetch struct {
+	b      *Broker
+	limits FetchLimits
+	parts  []fetchPart
+	bytes  int
+	failed bool
+	tight  bool  // the node's budget is used up: answer with what there is
+	held   int64 // of the budget
+}
+
+type fetchPart struct {
+	item   FetchItem
+	ref    rhumb.PartitionRef
+	next   rhumb.Offset
+	full   bool // nothing more fits
+	answer FetchAnswer
+}
+
+// Fetch reads until there are MinBytes, an error, or MaxWait has passed, and
+// gives one answer per item. What it already has it keeps between wake-ups, so
+// a long wait reads no batch twice. Call release when the batches are not used
+// any more.
+func (b *Broker) Fetch(ctx context.Context, items []FetchItem, limits FetchLimits) (answers []FetchAnswer, release func()) {
+	f := &Fetch{b: b, limits: limits, parts: make([]fetchPart, len(items))}
+	for i := range items {
+		f.open(&f.parts[i], items[i])
+	}
+	f.run(ctx)
+	answers = make([]FetchAnswer, len(items))
+	for i := range f.parts {
+		answers[i] = f.parts[i].answer
+	}
+	return answers, func() { limits.Budget.Release(f.held) }
+}
+
+func (f *Fetch) open(p *fetchPart, item FetchItem) {
+	p.item, p.next = item, item.Offset
+	p.answer.State = PartitionState{LogStart: rhumb.NoOffset, End: rhumb.NoOffset, LeaderEpoch: -1}
+	if item.Topic == nil {
+		f.fail(p, item.Err)
+		return
+	}
+	info, err := item.Topic.partition(item.Partition)
+	if err != nil {
+		f.fail(p, err)
+		return
+	}
+	p.ref = info.Ref
+}
+
+func (f *Fetch) fail(p *fetchPart, err error) {
+	if len(p.answer.Batches) == 0 {
+		p.answer.Err = err
+	}
+	p.full, f.failed = true, true
+}
+
+// run reads once, and again each time one of the partitions moved.
+func (f *Fetch) run(ctx context.Context) {
+	deadline := time.Now().Add(f.limits.MaxWait)
+	f.read(ctx)
+	if f.enough() || f.limits.MaxWait <= 0 {
+		return
+	}
+	signal := make(chan struct{}, 1) // one wake-up is as good as many
+	for i := range f.parts {
+		if p := &f.parts[i]; !p.full {
+			defer f.b.region.Watch(p.ref, signal)()
+		}
+	}
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	for {
+		f.read(ctx) // first of all what came before the watch began
+		if f.enough() {
+			return
+		}
+		select {
+		case <-signal:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (f *Fetch) enough() bool { return f.failed || f.tight || f.bytes >= f.limits.MinBytes }
+
+// read takes what every partition has now.
+func (f *Fetch) read(ctx context.Context) {
+	for i := range f.parts {
+		if p := &f.parts[i]; !p.full {
+			f.readPart(ctx, p)
+		}
+	}
+}
+
+func (f *Fetch) readPart(ctx context.Context, p *fetchPart) {
+	state, ok := f.b.region.State(p.ref)
+	if !ok || !state.Leading {
+		f.fail(p, f.gone(p))
+		return
+	}
+	if err := checkPosition(state, p); err != nil {
+		p.answer.State = state
+		f.fail(p, err)
+		return
+	}
+	p.answer.State = state
+	room := min(p.item.MaxBytes-p.answer.Bytes, f.limits.MaxBytes-f.bytes)
+	if room <= 0 && f.bytes > 0 {
+		p.full = true
+		return
+	}
+	if p.next >= state.End {
+		return
+	}
+	room = max(room, 1)
+	if !f.reserve(ctx, int64(room)) {
+		f.tight = true
+		return
+	}
+	batches, err := f.b.region.Read(p.ref, p.next, room)
+	used := f.take(p, batches, room)
+	f.settle(int64(room), int64(used))
+	if err != nil {
+		f.fail(p, err)
+	}
+}
+
+// reserve takes bytes from the node's budget before they are read. Only a fetch
+// that has nothing yet waits for them, so two fetches never wait for each other.
+func (f *Fetch) reserve(ctx context.Context, n int64) bool {
+	if f.held > 0 {
+		return f.limits.Budget.TryAcquire(n)
+	}
+	return f.limits.Budget.Acquire(ctx, n) == nil
+}
+
+// settle gives back what was reserved and not used. A single batch may be
+// larger than what was reserved for it; that overdraft is bounded by the
+// largest batch.
+func (f *Fetch) settle(reserved, used int64) {
+	kept := min(reserved, used)
+	f.limits.Budget.Release(reserved - kept)
+	f.held += kept
+}
+
+// take appends the batches that fit and gives their size.
+func (f *Fetch) take(p *fetchPart, batches []Stored, room int) int {
+	used := 0
+	for _, s := range batches {
+		if used+len(s.Batch) > room && f.bytes > 0 {
+			p.full = true
+			break
+		}
+		used += len(s.Batch)
+		f.bytes += len(s.Batch)
+		p.answer.Bytes += len(s.Batch)
+		p.answer.Batches = append(p.answer.Batches, s)
+		p.next = s.Last() + 1
+	}
+	return used
+}
+
+// gone tells a deleted partition from one that this node does not lead.
+func (f *Fetch) gone(p *fetchPart) error {
+	t := p.item.Topic
+	if now, ok := f.b.region.TopicByID(t.ID); ok && int(p.item.Partition) < len(now.Partitions) {
+		return notLeader(t, p.item.Partition)
+	}
+	return rhumb.Errorf(rhumb.KindNotFound, "topic %s was deleted", t.Topic.Short())
+}
+
+// checkPosition checks the reader's epoch and offset. Out of range comes first:
+// it is the one that a reader can act on.
+func checkPosition(state PartitionState, p *fetchPart) error {
+	if p.next < state.LogStart && len(p.answer.Batches) == 0 || p.next > state.End {
+		return rhumb.Errorf(rhumb.KindOutOfRange, "offset %d is outside of %d to %d", p.next, state.LogStart, state.End)
+	}
+	return CheckEpoch(state, p.item.LeaderEpoch)
+}

@@ -1,0 +1,135 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// Topic finds a topic by name.
+func (b *Broker) Topic(t rhumb.Topic) (TopicInfo, bool) { return b.region.Topic(t) }
+
+// TopicByID finds a topic by its Kafka topic id.
+func (b *Broker) TopicByID(id rhumb.UUID) (TopicInfo, bool) { return b.region.TopicByID(id) }
+
+// Topics lists all topics, sorted by name.
+func (b *Broker) Topics() []TopicInfo {
+	topics := slices.Clone(b.region.Topics())
+	slices.SortFunc(topics, func(x, y TopicInfo) int {
+		return cmp.Or(
+			cmp.Compare(x.Topic.Tenant, y.Topic.Tenant),
+			cmp.Compare(x.Topic.Namespace, y.Topic.Namespace),
+			cmp.Compare(x.Topic.Name, y.Topic.Name))
+	})
+	return topics
+}
+
+// Ensure finds the topic, or creates it with defaults if that is allowed. It
+// returns when the topic can be written, and kind not found if there is none.
+func (b *Broker) Ensure(ctx context.Context, t rhumb.Topic, create bool) (TopicInfo, error) {
+	if info, ok := b.region.Topic(t); ok {
+		return info, nil
+	}
+	if !create || b.cfg.NoAutoCreate {
+		return TopicInfo{}, rhumb.Errorf(rhumb.KindNotFound, "topic %s does not exist", t.Short())
+	}
+	info, err := b.CreateTopic(ctx, TopicSpec{Topic: t})
+	if rhumb.KindOf(err) == rhumb.KindExists {
+		if found, ok := b.region.Topic(t); ok {
+			return found, nil // another client asked at the same time
+		}
+		err = rhumb.Errorf(rhumb.KindUnavailable, "topic %s is being created", t.Short())
+	}
+	return info, err
+}
+
+// CheckTopic reports what would stop CreateTopic, without creating anything.
+// Zero partitions mean the default.
+func (b *Broker) CheckTopic(spec TopicSpec) (TopicSpec, error) {
+	if err := spec.Topic.Validate(); err != nil {
+		return spec, err
+	}
+	if b.cfg.Policy != nil {
+		if err := b.cfg.Policy.CheckTopic(spec.Topic); err != nil {
+			return spec, err
+		}
+	}
+	spec.Partitions = orDefault(spec.Partitions, b.cfg.Partitions)
+	if spec.Partitions < 1 || spec.Partitions > b.cfg.MaxPartitions {
+		return spec, rhumb.Errorf(rhumb.KindInvalid, "topic %s: %d partitions, want 1 to %d",
+			spec.Topic.Short(), spec.Partitions, b.cfg.MaxPartitions)
+	}
+	if err := CheckConfigs(spec.Configs); err != nil {
+		return spec, err
+	}
+	if _, ok := b.region.Topic(spec.Topic); ok {
+		return spec, rhumb.Errorf(rhumb.KindExists, "topic %s exists", spec.Topic.Short())
+	}
+	return spec, nil
+}
+
+// CreateTopic creates a topic and returns when it can be used.
+func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, error) {
+	spec, err := b.CheckTopic(spec)
+	if err != nil {
+		return TopicInfo{}, err
+	}
+	info, err := b.region.CreateTopic(ctx, spec)
+	if err != nil {
+		return TopicInfo{}, err
+	}
+	b.log.Info("topic created", "topic", info.Topic.String(), "partitions", len(info.Partitions))
+	return info, nil
+}
+
+// DeleteTopic deletes this life of the topic in the region; its deletion count
+// tells other regions.
+func (b *Broker) DeleteTopic(ctx context.Context, info TopicInfo) error {
+	if err := b.region.DeleteTopic(ctx, info.Topic, info.Deletions+1); err != nil {
+		return err
+	}
+	b.log.Info("topic deleted", "topic", info.Topic.String(), "deletions", info.Deletions+1)
+	return nil
+}
+
+// partition finds the partition of a topic, kind not found if it has none such.
+func (t *TopicInfo) partition(index int32) (PartitionInfo, error) {
+	if index < 0 || int(index) >= len(t.Partitions) {
+		return PartitionInfo{}, rhumb.Errorf(rhumb.KindNotFound, "topic %s has %d partitions, no partition %d",
+			t.Topic.Short(), len(t.Partitions), index)
+	}
+	return t.Partitions[index], nil
+}
+
+// State gives the positions of one partition of the topic.
+func (b *Broker) State(t *TopicInfo, partition int32) (PartitionState, error) {
+	p, err := t.partition(partition)
+	if err != nil {
+		return PartitionState{}, err
+	}
+	state, ok := b.region.State(p.Ref)
+	if !ok || !state.Leading {
+		return PartitionState{}, notLeader(t, partition)
+	}
+	return state, nil
+}
+
+func notLeader(t *TopicInfo, partition int32) error {
+	return rhumb.Errorf(rhumb.KindNotLeader, "topic %s partition %d is not led by this node", t.Topic.Short(), partition)
+}
+
+// DeleteRecords moves the partition's log start up to before, -1 for its end,
+// and gives the log start.
+func (b *Broker) DeleteRecords(ctx context.Context, t *TopicInfo, partition int32, before rhumb.Offset) (rhumb.Offset, error) {
+	state, err := b.State(t, partition)
+	if err != nil {
+		return rhumb.NoOffset, err
+	}
+	if before < -1 || before > state.End {
+		return rhumb.NoOffset, rhumb.Errorf(rhumb.KindOutOfRange, "topic %s partition %d: offset %d is above the end, %d",
+			t.Topic.Short(), partition, before, state.End)
+	}
+	return b.region.DeleteRecords(ctx, t.Partitions[partition].Ref, before)
+}
