@@ -1,0 +1,71 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"time"
+)
+
+// ErrLocked is wrapped by [FS.Lock] when somebody else holds the lock.
+var ErrLocked = errors.New("vfs: locked by another process")
+
+// FS is a file system.
+type FS interface {
+	// Create makes an empty file, or empties the one that is there, for reading
+	// and writing.
+	Create(name string) (File, error)
+	// Open opens a file for reading only.
+	Open(name string) (File, error)
+	// OpenReadWrite opens a file for reading and writing, making it if absent.
+	OpenReadWrite(name string) (File, error)
+	// Remove removes a file or an empty folder. Open handles keep working.
+	Remove(name string) error
+	// Rename moves a file in one step, replacing what has the new name.
+	Rename(oldName, newName string) error
+	// MkdirAll makes a folder and those above it; it is no error if they exist.
+	MkdirAll(dir string) error
+	// List gives the sorted names (without folder) in a folder.
+	List(dir string) ([]string, error)
+	// Stat describes a file or folder.
+	Stat(name string) (Info, error)
+	// SyncDir makes the names in a folder safe.
+	SyncDir(dir string) error
+	// Lock takes an exclusive lock for this process and holds it until closed. It
+	// makes the file if absent and fails with [ErrLocked] if it is held.
+	Lock(name string) (io.Closer, error)
+	// DiskUsage tells the space of the disk that holds dir.
+	DiskUsage(dir string) (Usage, error)
+}
+
+// File is an open file. ReadAt follows io.ReaderAt.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	// WriteVec writes bufs one after the other from off on, as one write where
+	// the system can. An error may leave any part of it written. It keeps neither
+	// bufs nor what they point to.
+	WriteVec(off int64, bufs [][]byte) error
+	// Sync makes what was written before the call safe (fdatasync).
+	Sync() error
+	// Allocate reserves space up to size and grows the file to it with zeros. It
+	// never shrinks. Systems that cannot reserve only grow it.
+	Allocate(size int64) error
+	// Truncate sets the size, adding zeros or cutting off.
+	Truncate(size int64) error
+	// Size tells the size in bytes.
+	Size() (int64, error)
+	// Close gives the handle back. It does not make anything safe.
+	Close() error
+}
+
+// Info describes a file or folder.
+type Info struct {
+	Size    int64 // bytes; 0 for folders
+	IsDir   bool
+	ModTime time.Time
+}
+
+// Usage is the space of a disk in bytes. Free is what this process may use.
+type Usage struct {
+	Total, Free uint64
+}

@@ -1,0 +1,21 @@
+//go:build unix && !linux
+
+package vfs
+
+// WriteVec writes the buffers one by one: a torn row of them is no worse than
+// a torn single write.
+func (f *osFile) WriteVec(off int64, bufs [][]byte) error {
+	for _, b := range bufs {
+		if _, err := f.WriteAt(b, off); err != nil {
+			return err
+		}
+		off += int64(len(b))
+	}
+	return nil
+}
+
+// Sync is os.File's, which asks the drive too on darwin (F_FULLFSYNC).
+func (f *osFile) Sync() error { return f.File.Sync() }
+
+// Allocate only grows the file.
+func (f *osFile) Allocate(size int64) error { return f.grow(size) }
