@@ -1,0 +1,36 @@
+// Package embedded holds the configuration store that needs no server: a
+// directory of JSON documents, safe for several processes of one host ([Open]),
+// and its twin in memory for tests and simulations ([NewMemory]), which can be
+// down, silent, or restored from an old copy.
+//
+// # The directory
+//
+//	LOCK                         flock: exclusive while one puts, shared while one lists
+//	CHANGES                      a random token, and whether a put is under way
+//	rhumb/v1/regions/us.json     one file per document
+//	rhumb/v1/regions/.tmp-*      what a killed writer left; removed by the next put there
+//
+// A file is {"key": …, "sha256": …, "document": {…}}, where sha256 is over the
+// canonical JSON of the document. Names longer than a file name may be are cut
+// and end in a hash; the key inside the file is the truth.
+//
+// A put takes the lock and then, in this order: writes the new file beside the
+// old one and flushes it, marks CHANGES as under way, renames, flushes the
+// directory, marks CHANGES as done. A get takes no lock: it sees the old file or
+// the new one. A writer killed at any point leaves one of the two:
+//
+//	killed before the rename     the old document, and a .tmp- file that nobody reads
+//	killed after the rename      the new document; CHANGES says under way
+//
+// A watch looks at CHANGES and lists the documents when the token changed, or
+// as long as it says that a put is under way. So a change is seen also when its
+// writer died between the rename and the last mark.
+//
+// # Goroutines
+//
+// None. A watch runs on the goroutine of its caller.
+//
+// # Lock order
+//
+// Store.mu and the flock are never held together, nor while fn of a watch runs.
+package embedded

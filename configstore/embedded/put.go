@@ -1,0 +1,158 @@
+package embedded
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// lockRetry is how often a put tries again for a lock that another process
+// holds. A put holds it for two flushes.
+const lockRetry = 2 * time.Millisecond
+
+// Put implements [configstore.Store].
+func (s *Store) Put(ctx context.Context, d configstore.Document) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	if err := configstore.CheckKey(d.Key); err != nil {
+		return err
+	}
+	lock, err := s.flock(ctx, syscall.LOCK_EX)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+
+	stored, err := s.get(d.Key)
+	if err != nil && !errors.Is(err, configstore.ErrNotFound) {
+		return err
+	}
+	if err := configstore.CheckPut(d, stored.Version); err != nil {
+		return err
+	}
+	if err := s.replace(d); err != nil {
+		return unavailable("put "+d.Key, err)
+	}
+	s.mu.Lock()
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.mu.Unlock()
+	return nil
+}
+
+// replace is the put itself, in the order that doc.go explains.
+func (s *Store) replace(d configstore.Document) error {
+	path := s.path(d.Key)
+	dir := filepath.Dir(path)
+	if err := makeDirs(s.dir, dir); err != nil {
+		return err
+	}
+	removeTemps(dir)
+	raw, err := encodeFile(d)
+	if err != nil {
+		return err
+	}
+	if err := s.step("write"); err != nil {
+		return err
+	}
+	tmp, err := writeTemp(path, raw)
+	if err != nil {
+		return err
+	}
+	steps := []struct {
+		name string
+		do   func() error
+	}{
+		{"mark under way", func() error { return s.mark(false) }},
+		{"rename", func() error { return os.Rename(tmp, path) }},
+		{"sync directory", func() error { return syncDir(dir) }},
+		{"mark done", func() error { return s.mark(true) }},
+	}
+	for _, st := range steps {
+		if err := s.step(st.name); err != nil {
+			return err
+		}
+		if err := st.do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changes is what CHANGES holds: a token that is new at each mark, and whether
+// the put that made the mark is done.
+type changes struct {
+	token string
+	done  bool
+}
+
+const doneMark = " done"
+
+// mark writes CHANGES. It needs no flush: after a power loss no watch is left
+// that could miss it.
+func (s *Store) mark(done bool) error {
+	text := rand.Text()
+	if done {
+		text += doneMark
+	}
+	path := filepath.Join(s.dir, changesName)
+	tmp := path + tmpMark + "lock-holder" // one writer at a time
+	if err := os.WriteFile(tmp, []byte(text), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// marked reads CHANGES. What cannot be read counts as a put under way.
+func (s *Store) marked() changes {
+	raw, err := os.ReadFile(filepath.Join(s.dir, changesName))
+	if errors.Is(err, os.ErrNotExist) {
+		return changes{done: true} // nothing was ever put
+	}
+	n := len(raw) - len(doneMark)
+	if err != nil || n <= 0 || string(raw[n:]) != doneMark {
+		return changes{token: string(raw)}
+	}
+	return changes{token: string(raw[:n]), done: true}
+}
+
+// flock takes the lock of the directory, shared or exclusive, for the caller.
+// Each call has a file of its own, so it works between goroutines too. The lock
+// goes with the file, at the latest when the process ends.
+func (s *Store) flock(ctx context.Context, how int) (io.Closer, error) {
+	f, err := os.OpenFile(filepath.Join(s.dir, lockName), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, unavailable("lock", err)
+	}
+	for {
+		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return f, nil
+		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
+			f.Close()
+			return nil, unavailable("lock", err)
+		}
+		retry := time.NewTimer(lockRetry)
+		select {
+		case <-ctx.Done():
+			retry.Stop()
+			f.Close()
+			return nil, rhumb.Errorf(rhumb.KindUnavailable, "configstore: embedded: %s is locked: %w", s.dir, context.Cause(ctx))
+		case <-s.closed:
+			retry.Stop()
+			f.Close()
+			return nil, s.begin(ctx)
+		case <-retry.C:
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package configstore
+
+import "github.com/rhumbmq/rhumb/internal/rhumb"
+
+// ReadInput reads a document that a person or a program wants to store: [Mesh],
+// [Region], [Tenant], [Namespace] or [Topic]. Unlike a stored document it may
+// have no field that this version does not know, so that a misspelt one is
+// not kept in silence. Names and Meta are not part of it.
+func ReadInput[T any, P pointerTo[T]](data []byte) (T, error) {
+	var v T
+	o, err := parseObject(data)
+	if err != nil {
+		return v, rhumb.Errorf(rhumb.KindInvalid, "configstore: %w", err)
+	}
+	unknown, err := o.into(&v, shapeOf[T]())
+	if err != nil {
+		return v, rhumb.Errorf(rhumb.KindInvalid, "configstore: %w", err)
+	}
+	for _, path := range unknown {
+		if why, ok := unbuiltFields[kindOf(P(&v))][path]; ok {
+			return v, unbuilt(path, why)
+		}
+		return v, invalid(path, "no such field")
+	}
+	return v, nil
+}
+
+func kindOf(v typed) docKind {
+	switch v.(type) {
+	case *Region:
+		return kindRegion
+	case *Tenant:
+		return kindTenant
+	case *Namespace:
+		return kindNamespace
+	case *Topic:
+		return kindTopic
+	}
+	return kindMesh
+}

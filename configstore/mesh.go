@@ -1,0 +1,31 @@
+package configstore
+
+import "github.com/rhumbmq/rhumb/internal/rhumb"
+
+// Mesh is the document of the mesh itself. It is made once.
+type Mesh struct {
+	Meta
+	// UUID tells this mesh from every other. It never changes.
+	UUID rhumb.UUID `json:"uuid"`
+	// LastNumber is the highest region number that was ever given, also to
+	// regions that are gone. It only grows: numbers are taken by raising it.
+	LastNumber rhumb.RegionNumber `json:"last_region_number"`
+}
+
+func (m *Mesh) validate(old *Mesh) error {
+	switch {
+	case m.UUID.IsZero():
+		return invalid("uuid", "must be set")
+	case m.Deleted:
+		return invalid("deleted", "a mesh is never deleted")
+	case m.LastNumber > rhumb.MaxRegionNumber:
+		return invalid("last_region_number", "%d is above %d", m.LastNumber, rhumb.MaxRegionNumber)
+	case old == nil:
+		return nil
+	case m.UUID != old.UUID:
+		return invalid("uuid", "never changes: it is %s, not %s", old.UUID, m.UUID)
+	case m.LastNumber < old.LastNumber:
+		return invalid("last_region_number", "only grows: it is %d, not %d", old.LastNumber, m.LastNumber)
+	}
+	return nil
+}

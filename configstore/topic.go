@@ -1,0 +1,105 @@
+package configstore
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// Topic is the document of one topic. It exists only where the topic differs
+// from its namespace, or was deleted in the whole mesh at least once. It has no
+// tombstone: that would forget the count.
+type Topic struct {
+	Meta
+	// Topic is in the key.
+	Topic rhumb.Topic `json:"-"`
+	// Deletions counts how often the topic was deleted in the whole mesh. A life
+	// that was born under a lower count is deleted everywhere.
+	Deletions uint64 `json:"deletions,omitzero"`
+	// Partitions is how many the topic has at least; zero leaves it to the lives.
+	Partitions int32 `json:"partitions,omitzero"`
+	// Configs are Kafka topic configs that differ from the namespace. nil: none
+	// were ever set.
+	Configs map[string]string `json:"configs,omitzero"`
+}
+
+// MaxPartitions bounds the partitions of a topic.
+const MaxPartitions = 100_000
+
+func (t *Topic) validate(old *Topic) error {
+	switch {
+	case t.Deleted:
+		return invalid("deleted", "a topic's document is never deleted: its deletion count goes up")
+	case t.Partitions < 0 || t.Partitions > MaxPartitions:
+		return invalid("partitions", "must be 1 to %d, not %d", MaxPartitions, t.Partitions)
+	}
+	if old != nil {
+		if t.Deletions < old.Deletions {
+			return invalid("deletions", "only grows: it is %d, not %d", old.Deletions, t.Deletions)
+		}
+		if t.Deletions == old.Deletions && t.Partitions < old.Partitions {
+			return invalid("partitions", "cannot shrink from %d to %d", old.Partitions, t.Partitions)
+		}
+	}
+	return ValidateTopicConfigs(t.Configs)
+}
+
+// topicConfigs says how the value of each Kafka topic config is checked.
+var topicConfigs = map[string]func(field, value string) error{
+	"cleanup.policy":         onlyOf("delete"),
+	"compression.type":       onlyOf("producer"), // batches are stored as they came
+	"message.timestamp.type": onlyOf("CreateTime", "LogAppendTime"),
+	"retention.ms":           atLeast(-1),
+	"retention.bytes":        atLeast(-1),
+	"max.message.bytes":      atLeast(1),
+	"validate":               onlyOf("headers", "full"),
+}
+
+// Bounds of a topic's configs.
+const (
+	maxConfigs     = 128
+	maxConfigName  = 128  // bytes
+	maxConfigValue = 4096 // bytes
+)
+
+// ValidateTopicConfigs checks the Kafka configs of a topic. A value of a known
+// config that this version cannot honour is refused with field and reason.
+// Configs that Rhumb does not know are accepted and kept, because Kafka's own
+// tools set some (min.insync.replicas, flush.ms) on every topic.
+func ValidateTopicConfigs(configs map[string]string) error {
+	if len(configs) > maxConfigs {
+		return invalid("configs", "has %d entries, at most %d are allowed", len(configs), maxConfigs)
+	}
+	for name, value := range configs {
+		if name == "" || len(name) > maxConfigName || len(value) > maxConfigValue || strings.ContainsFunc(name, illegalInKey) {
+			return invalid("configs", "%.40q must be of [A-Za-z0-9._-], at most %d bytes, its value at most %d", name, maxConfigName, maxConfigValue)
+		}
+		if check, ok := topicConfigs[name]; ok {
+			if err := check("configs."+name, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func onlyOf(values ...string) func(field, value string) error {
+	return func(field, value string) error {
+		for _, v := range values {
+			if v == value {
+				return nil
+			}
+		}
+		return unbuilt(field, "this version supports only "+strings.Join(values, " or ")+", not "+strconv.Quote(value))
+	}
+}
+
+func atLeast(low int64) func(field, value string) error {
+	return func(field, value string) error {
+		if n, err := strconv.ParseInt(value, 10, 64); err != nil || n < low {
+			return invalid(field, "must be a number from %d on, not %q", low, value)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,133 @@
+package configstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// PutTenant creates or changes a tenant. It refuses to take a region away that
+// one of the tenant's namespaces names.
+func (w *Writer) PutTenant(ctx context.Context, name rhumb.Tenant, edit func(*Tenant) error) (Tenant, error) {
+	return apply(ctx, w, change[Tenant]{key: TenantKey(name), edit: edit, check: func(ctx context.Context, t, _ *Tenant) error {
+		if err := t.validate(); err != nil {
+			return err
+		}
+		return w.checkTenant(ctx, t)
+	}})
+}
+
+func (w *Writer) checkTenant(ctx context.Context, t *Tenant) error {
+	regions, err := w.regions(ctx)
+	if err != nil {
+		return err
+	}
+	for i, r := range t.AllowedRegions {
+		if _, ok := regions[r]; !ok {
+			return invalid("allowed_regions["+strconv.Itoa(i)+"]", "region %q is not registered", string(r))
+		}
+	}
+	spaces, err := listAs[Namespace](ctx, w.store, NamespacesPrefix+string(t.Name)+"/")
+	if err != nil {
+		return err
+	}
+	for _, ns := range spaces {
+		if ns.Deleted {
+			continue
+		}
+		if t.Deleted {
+			return invalid("deleted", "namespace %s/%s is still there", ns.Tenant, ns.Name)
+		}
+		if ns.Topology == nil {
+			continue
+		}
+		for _, r := range ns.Topology.FullMesh {
+			if !t.Allows(r) {
+				return invalid("allowed_regions", "namespace %s/%s names region %q", ns.Tenant, ns.Name, string(r))
+			}
+		}
+	}
+	return nil
+}
+
+// PutNamespace creates or changes a namespace. Its topology may name only regions
+// that are registered and that its tenant, which must exist, allows.
+func (w *Writer) PutNamespace(ctx context.Context, t rhumb.Tenant, ns rhumb.Namespace, edit func(*Namespace) error) (Namespace, error) {
+	return apply(ctx, w, change[Namespace]{key: NamespaceKey(t, ns), edit: edit, check: func(ctx context.Context, n, _ *Namespace) error {
+		if err := n.validate(); err != nil || n.Deleted {
+			return err
+		}
+		return w.checkNamespace(ctx, n)
+	}})
+}
+
+func (w *Writer) checkNamespace(ctx context.Context, n *Namespace) error {
+	a := Allowances{}
+	var err error
+	if a.Regions, err = w.regions(ctx); err != nil {
+		return err
+	}
+	if a.Tenant, err = getAs[Tenant](ctx, w.store, TenantKey(n.Tenant)); err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return a.check(n)
+}
+
+// PutTopic creates or changes what a topic has of its own. The deletion count
+// only grows ([Writer.CountDeletion]); partitions do not shrink.
+func (w *Writer) PutTopic(ctx context.Context, topic rhumb.Topic, edit func(*Topic) error) (Topic, error) {
+	return apply(ctx, w, change[Topic]{key: TopicKey(topic), edit: edit, check: func(_ context.Context, t, old *Topic) error {
+		return t.validate(old)
+	}})
+}
+
+// CountDeletion deletes a topic in the whole mesh: it raises the deletion count
+// by one, forgets what the topic had of its own, and gives the new count. Lives
+// that were born under a lower count are deleted by every region that sees it.
+func (w *Writer) CountDeletion(ctx context.Context, topic rhumb.Topic) (uint64, error) {
+	t, err := w.PutTopic(ctx, topic, func(t *Topic) error {
+		*t = Topic{Meta: t.Meta, Topic: t.Topic, Deletions: t.Deletions + 1}
+		return nil
+	})
+	return t.Deletions, err
+}
+
+// DeleteTenant writes a tenant's tombstone. It is refused while a namespace of
+// the tenant exists.
+func (w *Writer) DeleteTenant(ctx context.Context, name rhumb.Tenant) error {
+	_, err := w.PutTenant(ctx, name, func(t *Tenant) error { return bury(&t.Meta, TenantKey(name)) })
+	return err
+}
+
+// DeleteNamespace writes a namespace's tombstone: its edges end. No message is
+// deleted by it, in any region.
+func (w *Writer) DeleteNamespace(ctx context.Context, t rhumb.Tenant, ns rhumb.Namespace) error {
+	_, err := w.PutNamespace(ctx, t, ns, func(n *Namespace) error { return bury(&n.Meta, NamespaceKey(t, ns)) })
+	return err
+}
+
+// bury makes a tombstone of a document that is there.
+func bury(m *Meta, key string) error {
+	if m.Version == 0 {
+		return NotFound(key)
+	}
+	m.Deleted = true
+	return nil
+}
+
+// regions gives the registered regions.
+func (w *Writer) regions(ctx context.Context) (map[rhumb.RegionName]Region, error) {
+	all, err := listAs[Region](ctx, w.store, RegionsPrefix)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(r Region) bool { return r.Deleted })
+	out := make(map[rhumb.RegionName]Region, len(all))
+	for _, r := range all {
+		out[r.Name] = r
+	}
+	return out, nil
+}
