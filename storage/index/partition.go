@@ -1,0 +1,168 @@
+package index
+
+import (
+	"slices"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// Partition is the index of one partition's log. It has no lock: its owner calls
+// the methods that change it one at a time, and [Partition.View] not beside them.
+//
+// Offsets: Start <= any offset served; parts end before the dense refs begin.
+type Partition struct {
+	Key   Key
+	start rhumb.Offset // log start: only grows
+	parts []*Part      // replaced, never changed in place
+	dense dense
+	at    Vector // after the last ref
+	end   rhumb.Offset
+}
+
+// NewPartition makes an empty index.
+func NewPartition(key Key, start rhumb.Offset) *Partition {
+	return &Partition{Key: key, start: start}
+}
+
+// Start is the log start.
+func (p *Partition) Start() rhumb.Offset { return p.start }
+
+// End is the offset after the last batch that was added, 0 if there was none.
+func (p *Partition) End() rhumb.Offset { return p.end }
+
+// Bytes is what the batches from the log start on take. A part that the log
+// start lies in counts as a whole.
+func (p *Partition) Bytes() int64 {
+	n := p.dense.bytes
+	for _, pt := range p.parts {
+		n += int64(pt.Bytes)
+	}
+	return n
+}
+
+// Append adds the next batch. It gives false, and changes nothing, if the batch
+// does not lie behind all others: replay of what is known already.
+func (p *Partition) Append(r Ref) bool {
+	if r.Base < p.end || r.Span == 0 {
+		return false
+	}
+	p.dense.append(r, p.at)
+	p.at = p.at.advance(&r)
+	p.end = r.Last() + 1
+	return true
+}
+
+// AddPart adds a settled part; parts come in the order of their offsets.
+func (p *Partition) AddPart(pt *Part) bool {
+	if pt.Base < p.end {
+		return false
+	}
+	p.parts = append(slices.Clip(p.parts), pt)
+	p.end = pt.Last + 1
+	at := p.at.clone()
+	for _, m := range pt.End {
+		if i := at.find(m.Source); i >= 0 {
+			at[i] = m
+		} else {
+			at = append(at, m)
+		}
+	}
+	p.at = at
+	return true
+}
+
+// SetStart moves the log start. Parts that it passed are given back; a lower
+// start than the one before is ignored.
+func (p *Partition) SetStart(start rhumb.Offset) (passed []*Part) {
+	if start <= p.start {
+		return nil
+	}
+	p.start = start
+	n := 0
+	for n < len(p.parts) && p.parts[n].Last < start {
+		n++
+	}
+	passed = p.parts[:n:n]
+	p.parts = p.parts[n:]
+	p.dense.dropBelow(start)
+	p.raiseFloors()
+	return passed
+}
+
+// raiseFloors notes, for what is appended from now on, which origin offsets the
+// log no longer holds: those before the first batch that is left.
+func (p *Partition) raiseFloors() {
+	front := p.at
+	switch {
+	case len(p.parts) > 0:
+		front = p.parts[0].Start
+	case len(p.dense.chunks) > 0:
+		front = p.dense.chunks[0].start
+	}
+	at := p.at.clone()
+	for _, m := range front {
+		if i := at.find(m.Source); i >= 0 {
+			at[i].Floor = max(at[i].Floor, m.Watermark)
+		}
+	}
+	p.at = at
+}
+
+// FirstDense is the base offset of the first batch that has not settled, the end
+// if there is none.
+func (p *Partition) FirstDense() rhumb.Offset {
+	if len(p.dense.chunks) == 0 {
+		return p.end
+	}
+	return p.dense.chunks[0].refs[0].Base
+}
+
+// Unsettled gives the dense refs that match holds for, which are the first ones,
+// and the vector before them. Both belong to the caller.
+func (p *Partition) Unsettled(match func(*Ref) bool) (start Vector, refs []Ref) {
+	for i := range p.dense.chunks {
+		c := &p.dense.chunks[i]
+		if i == 0 {
+			start = c.start.clone()
+		}
+		for j := range c.refs {
+			if !match(&c.refs[j]) {
+				return start, refs
+			}
+			refs = append(refs, c.refs[j])
+		}
+	}
+	return start, refs
+}
+
+// Settle puts a part in the place of the dense refs that it holds. It gives false
+// if the log start has passed the part already.
+func (p *Partition) Settle(pt *Part) bool {
+	p.dense.dropBelow(pt.Last + 1)
+	if pt.Last < p.start {
+		return false
+	}
+	p.parts = append(slices.Clip(p.parts), pt)
+	return true
+}
+
+// View is a partition's index as it was at one moment.
+type View struct {
+	Start  rhumb.Offset
+	End    rhumb.Offset
+	parts  []*Part
+	chunks []chunk // all but the last
+	tail   chunk
+}
+
+// View gives the index as it is now. It stays valid without a lock.
+func (p *Partition) View() View {
+	v := View{Start: p.start, End: p.end, parts: p.parts}
+	if n := len(p.dense.chunks); n > 0 {
+		v.chunks, v.tail = p.dense.chunks[:n-1:n-1], p.dense.chunks[n-1]
+	}
+	return v
+}
+
+// Parts gives the settled parts.
+func (p *Partition) Parts() []*Part { return p.parts }

@@ -1,0 +1,47 @@
+// Package statedb keeps the applied state of a node's shards in one Pebble
+// database: the state machines' tables, how far each shard has applied, the log
+// starts, and the dense index rows of files that have not settled.
+//
+// # Never ahead of the log
+//
+// Pebble's own write-ahead log is off, and no batch is synced: what is in memory
+// only is lost in a crash, and the shard applies it again from the commit log.
+// All that one Raft entry changes is one Pebble batch with the applied index in
+// it, so the database is always the state after some entry. Every sync that
+// Pebble makes goes through an adapter of the storage's file system that flushes
+// the commit log first. A table file can hold only what was applied before it
+// was synced, and an entry is queued to the log before it is applied; so what the
+// database can remember after a crash, the log remembers too.
+//
+// # Failure
+//
+// The first write or sync that fails ends the database: the adapter refuses
+// everything after it, and the error is kept. Pebble retries failed flushes
+// without a pause; the adapter makes it wait until the database is closed. The
+// state is recovered at the next start.
+//
+// # Keys
+//
+// Integers in keys are big-endian, so that rows sort.
+//
+//	'a' shard uint32                                      applied state
+//	'd' shard uint32, partition uint64, base offset uint64  dense index row
+//	'p' shard uint32, partition uint64                      partition state
+//	'r' shard uint32, index uint64                          first index of a run of one term
+//	't' shard uint32, key                                   table pair of the state machine
+//
+// # Values
+//
+// Each but the table's starts with a version byte, 1. Integers are little-endian.
+//
+//	applied    version, 3 B zero, uint32 length of conf state, uint64 index, uint64 term, conf state
+//	dense row  version, 3 B zero, uint32 span, uint32 size, uint16 region, 2 B zero,
+//	           16 B life, int64 first at the origin, int64 max timestamp, int64 append
+//	           time, uint64 raft index, uint64 file, uint64 position
+//	partition  version, 7 B zero, int64 log start
+//	run        version, 7 B zero, uint64 term
+//
+// # Goroutines
+//
+// Pebble's own, which end with [DB.Close] and [DB.Kill].
+package statedb
