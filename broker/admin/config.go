@@ -1,0 +1,104 @@
+package admin
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/version"
+)
+
+// Limits that are not settings. They are listed in docs/limits.md.
+const (
+	maxHeaderBytes   = 64 << 10
+	maxRequestBody   = 16 << 20 // of a produce request: JSON of records
+	maxSmallBody     = 64 << 10 // of any other request
+	maxProduceCount  = 10_000   // records of one produce request
+	maxConsumeCount  = 10_000   // records of one consume answer
+	maxConsumeBytes  = 4 << 20  // keys and values of one consume answer, more for one larger record
+	maxConsumeWait   = 30 * time.Second
+	maxConcurrent    = 256 // requests being answered at once
+	maxDigests       = 8   // digest streams at once: each holds one read of readBytes
+	readBytes        = 1 << 20
+	headerTimeout    = 10 * time.Second
+	bodyTimeout      = 60 * time.Second
+	idleTimeout      = 2 * time.Minute
+	writeTimeout     = 60 * time.Second // without progress
+	defaultStopGrace = 10 * time.Second
+)
+
+// Config is what a [Server] needs. All functions are called from many
+// goroutines at once and must answer from memory.
+type Config struct {
+	// Identity of the node.
+	Identity Identity
+	// Topics, Logs and Data are the region and its broker.
+	Topics Topics
+	Logs   Logs
+	Data   Data
+	// Links gives the links' state. Nil: the region has none.
+	Links func() []Link
+	// Regions gives all regions of the mesh with their admin addresses. Nil:
+	// only this one is known, by no address.
+	Regions func() []RegionEntry
+	// Edges gives all edges of the mesh. Nil: there are none.
+	Edges func() []Edge
+	// Health is asked by /healthz, /readyz and metrics. Nil: always healthy.
+	Health func() Health
+	// Metrics give figures of other rooms at each scrape.
+	Metrics []func(emit func(Metric))
+	// Version of this binary. Zero: read from the binary.
+	Version version.Info
+
+	// Token that requests carry as "Authorization: Bearer …". Empty: no token is
+	// asked for, which only a loopback listener or ClientCerts allows.
+	Token string
+	// TLS serves HTTPS. With ClientAuth RequireAndVerifyClientCert or
+	// VerifyClientCertIfGiven, a verified certificate stands in for the token.
+	TLS *tls.Config
+	// Hosts are names, besides localhost and IP addresses, under which browsers
+	// and clients may reach the API: other Host headers are refused, so that no
+	// web page can rebind its own name to this address.
+	Hosts []string
+	// StopGrace is how long requests may go on after Run's context ended.
+	// Default 10 s.
+	StopGrace time.Duration
+	// Logger takes an audit line for each change. Required.
+	Logger *slog.Logger
+}
+
+// Validate reports what is missing or cannot work.
+func (c *Config) Validate() error {
+	switch {
+	case c.Topics == nil || c.Logs == nil || c.Data == nil:
+		return errors.New("admin: Topics, Logs and Data are needed")
+	case c.Logger == nil:
+		return errors.New("admin: Logger is needed")
+	case c.StopGrace < 0:
+		return fmt.Errorf("admin: StopGrace %s must not be negative", c.StopGrace)
+	}
+	return c.Identity.Name.Validate()
+}
+
+// guarded reports whether a stranger who reaches the listener is refused.
+func (c *Config) guarded() bool {
+	return c.Token != "" || c.TLS != nil && c.TLS.ClientAuth >= tls.VerifyClientCertIfGiven
+}
+
+// CheckExposure refuses an address that other machines can reach if nothing
+// guards it: neither a token nor client certificates.
+func (c *Config) CheckExposure(addr net.Addr) error {
+	if c.guarded() {
+		return nil
+	}
+	ap, err := netip.ParseAddrPort(addr.String())
+	if err != nil || ap.Addr().Unmap().IsLoopback() {
+		return nil // not an IP address: a pipe or unix socket, which is local
+	}
+	return fmt.Errorf("admin: %s can be reached by other machines: bind 127.0.0.1 or ::1, "+
+		"or set a token or client certificates", addr)
+}

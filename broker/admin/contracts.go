@@ -1,0 +1,200 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// Topics is what the API needs of the region's topics. Errors carry kinds.
+type Topics interface {
+	// Topics gives all topics of the region, in any order.
+	Topics() []Topic
+	// Topic gives one topic.
+	Topic(rhumb.Topic) (Topic, bool)
+	// CreateTopic makes a topic and waits until it can be used. Partitions of 0
+	// mean the region's default. KindExists if it is there.
+	CreateTopic(ctx context.Context, t rhumb.Topic, partitions int32, configs map[string]string) (Topic, error)
+	// DeleteTopic deletes a topic wherever the namespace's policy says.
+	DeleteTopic(ctx context.Context, t rhumb.Topic) error
+}
+
+// Logs is what the API needs to look at partitions.
+type Logs interface {
+	// State gives a partition's figures, false if its shard does not have it (yet).
+	State(rhumb.PartitionRef) (State, bool)
+	// Gaps gives a partition's gap records, oldest first.
+	Gaps(rhumb.PartitionRef) []Gap
+	// Read gives whole batches in the order of the log: the first one ends at or
+	// after from. The bytes of all but the first stay within maxBytes. It reads
+	// up to the log's end; at the end it gives none and no error.
+	Read(ref rhumb.PartitionRef, from rhumb.Offset, maxBytes int) ([]Batch, error)
+	// Seek gives the first stored batch of an origin life that ends at or after
+	// the origin offset from, false if there is none.
+	Seek(ref rhumb.PartitionRef, region rhumb.RegionNumber, life rhumb.Life, from rhumb.Offset) (Batch, bool, error)
+}
+
+// Data is what the API needs to write and to follow partitions.
+type Data interface {
+	// Produce appends one batch, which it owns from then on, and waits until it
+	// is stored. It gives the offset of the batch's first record.
+	Produce(ctx context.Context, topic rhumb.Topic, partition int32, batch []byte) (rhumb.Offset, error)
+	// Await waits until the partition's flushed end lies above offset, the
+	// partition is gone or ctx is done; whichever it was, it returns.
+	Await(ctx context.Context, ref rhumb.PartitionRef, offset rhumb.Offset)
+}
+
+// Topic is a topic of the region.
+type Topic struct {
+	Name       rhumb.Topic
+	ID         rhumb.UUID
+	Deletions  uint64
+	CreatedAt  int64 // ms since 1970
+	Configs    map[string]string
+	Partitions []Partition // by index
+}
+
+// Partition says where a partition's log is.
+type Partition struct {
+	Ref   rhumb.PartitionRef
+	Life  rhumb.Life
+	Ready bool // false while its shard has not created it: Ref and Life are zero
+}
+
+// State is the figures of a partition's log at one moment.
+type State struct {
+	Life        rhumb.Life
+	LogStart    rhumb.Offset
+	End         rhumb.Offset // one past the last stored record
+	Flushed     rhumb.Offset // the end that may leave the region
+	LeaderEpoch int32
+	Bytes       int64
+	OwnLast     rhumb.Offset // last record of the log's own life, NoOffset if none
+	OwnChain    uint64       // there
+	Origins     []Origin     // lives of other logs
+}
+
+// Origin is what a partition accounts for of another log's life. Invariant:
+// Floor <= Watermark.
+type Origin struct {
+	Region    rhumb.RegionNumber
+	Life      rhumb.Life
+	Watermark rhumb.Offset // inclusive
+	Floor     rhumb.Offset // inclusive
+	Chain     uint64       // at Watermark
+}
+
+// Gap says that origin offsets From to To, both inclusive, will never come.
+type Gap struct {
+	Region rhumb.RegionNumber
+	Life   rhumb.Life
+	From   rhumb.Offset
+	To     rhumb.Offset
+	Reason rhumb.Reason
+	At     int64 // ms since 1970
+}
+
+// Batch is a stored batch.
+type Batch struct {
+	Base        rhumb.Offset // in this log
+	Region      rhumb.RegionNumber
+	Life        rhumb.Life
+	First, Last rhumb.Offset // at the origin
+	Prev        rhumb.Offset // at the origin
+	Bytes       []byte       // the Kafka record batch, read only
+}
+
+// Identity is what a node knows of itself from its start on.
+type Identity struct {
+	Name    rhumb.RegionName
+	Number  rhumb.RegionNumber
+	Mesh    rhumb.UUID
+	Cluster rhumb.UUID // Kafka's cluster id
+	Data    rhumb.UUID // of the data directory
+	Node    int32
+}
+
+// RegionEntry is a region of the mesh.
+type RegionEntry struct {
+	Name   rhumb.RegionName
+	Number rhumb.RegionNumber
+	State  string
+	Admin  []string // addresses of its admin API: host:port or URL
+}
+
+// Edge is the policy that a namespace flows from one region to another.
+type Edge struct {
+	Tenant    rhumb.Tenant
+	Namespace rhumb.Namespace
+	From, To  rhumb.RegionName
+	Forward   bool
+}
+
+// Health says whether the node lives and is ready; problems say why not, or
+// what is degraded although it is both.
+type Health struct {
+	Live     bool
+	Ready    bool
+	Problems []Problem
+}
+
+// Problem is one named state that is not right.
+type Problem struct {
+	Part    string // such as "storage", "configstore", "link eu"
+	State   string // such as "low space"
+	Message string
+}
+
+// Link is the state of the link with one peer region.
+type Link struct {
+	Peer       rhumb.RegionName
+	PeerNumber rhumb.RegionNumber
+	State      string // flowing, idle, held, stalled, disconnected, diverged
+	Since      time.Time
+	Address    string
+	Version    string
+	RTT        time.Duration
+	Out, In    Flow
+	LastError  string
+	Partitions []LinkPartition
+}
+
+// Flow is the figures of one direction of a link; counters start with the node.
+// A lag of -1 is not known.
+type Flow struct {
+	LagRecords     int64
+	LagBytes       int64
+	Lag            time.Duration // age of the oldest unconfirmed record
+	Bytes          int64
+	Records        int64
+	BytesPerSecond float64
+	Rewinds        int64
+}
+
+// LinkPartition is one origin life of one partition on a link.
+type LinkPartition struct {
+	Out        bool // else in
+	Topic      rhumb.Topic
+	Partition  int32
+	Region     rhumb.RegionNumber // of the origin
+	Life       rhumb.Life         // of the origin
+	State      string
+	End        rhumb.Offset // out: last origin offset to be sent
+	Sent       rhumb.Offset // out: last origin offset sent
+	Confirmed  rhumb.Offset // the destination's watermark
+	LagRecords int64
+	LagBytes   int64
+	Lag        time.Duration
+	LastError  string
+}
+
+// Metric is one figure of another room, which the wiring hands over so that
+// only this package knows the exporter.
+type Metric struct {
+	Name    string // rhumb_<part>_<what>_<unit>; counters end in _total
+	Help    string
+	Counter bool     // only grows; else a gauge
+	Labels  []string // name, value, name, value…: values from small, fixed sets only
+	Value   float64
+}

@@ -1,0 +1,26 @@
+// Package admin is a node's HTTP API for people and tools: /admin/v1 (JSON, as
+// openapi.yaml says), /metrics, /healthz and /readyz. It is the only home of the
+// metrics exporter. What it needs of the region, the broker and the links it
+// declares as small interfaces (contracts.go) that the wiring fills.
+//
+// # Who may call
+//
+// A request must carry the token or a verified client certificate where either
+// is configured; [Config.CheckExposure] refuses to listen beyond loopback without.
+// /healthz and /readyz answer everybody, without details. The Host header
+// must be an IP address, localhost or a configured name, and an Origin header
+// must name the same host, so that no web page can drive the API from a browser.
+//
+// # Digests
+//
+// GET …/digest streams one JSON line per stored batch of one origin life. It is
+// what "rhumb verify" compares, so it trusts little: unless asked to seek it reads the
+// log itself from its start in the log's order, not the index of origins, and
+// computes every checksum from the bytes. It holds one read (1 MiB, or one larger
+// batch) at a time.
+//
+// # Goroutines
+//
+//   - Run: the accept loop of net/http, ended by Shutdown when ctx is done
+//   - one per connection, by net/http; the digest ones are limited to 8
+package admin

@@ -1,0 +1,83 @@
+package admin
+
+import (
+	"net/http"
+
+	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// statusOf maps each kind of error to its HTTP status. This is the only place
+// that does; a test holds it complete.
+func statusOf(k rhumb.Kind) int {
+	switch k {
+	case rhumb.KindInvalid:
+		return http.StatusBadRequest
+	case rhumb.KindNotFound:
+		return http.StatusNotFound
+	case rhumb.KindExists, rhumb.KindFenced, rhumb.KindDiverged, rhumb.KindOutOfOrder, rhumb.KindMissing,
+		rhumb.KindUnknownProducer:
+		return http.StatusConflict
+	case rhumb.KindOutOfRange:
+		return http.StatusRequestedRangeNotSatisfiable
+	case rhumb.KindTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case rhumb.KindForbidden:
+		return http.StatusForbidden
+	case rhumb.KindNotLeader, rhumb.KindUnavailable:
+		return http.StatusServiceUnavailable
+	case rhumb.KindNoSpace:
+		return http.StatusInsufficientStorage
+	case rhumb.KindTimeout:
+		return http.StatusGatewayTimeout
+	case rhumb.KindUnsupported:
+		return http.StatusNotImplemented
+	case rhumb.KindCorrupt, rhumb.KindInternal:
+	}
+	return http.StatusInternalServerError
+}
+
+// nextStep says what a person can do about a kind of error, empty where the
+// message has to say it.
+func nextStep(k rhumb.Kind) string {
+	switch k {
+	case rhumb.KindNotFound:
+		return "see what there is with 'rhumb topic list'"
+	case rhumb.KindExists:
+		return "see it with 'rhumb topic describe'"
+	case rhumb.KindNotLeader, rhumb.KindUnavailable:
+		return "try again in a moment; /readyz says what is not ready"
+	case rhumb.KindNoSpace:
+		return "free disk space or shorten retention; writes open again by themselves"
+	case rhumb.KindTimeout:
+		return "it may or may not have happened: look before trying again"
+	case rhumb.KindOutOfRange:
+		return "see what is kept with 'rhumb topic describe'"
+	case rhumb.KindCorrupt:
+		return "stop the node and run 'rhumb log verify DIR' on its data directory"
+	case rhumb.KindDiverged:
+		return "see 'rhumb link list'; the source needs a new life from the last common offset on"
+	case rhumb.KindInternal:
+		return "this is a fault of the server: please report it with the server's log"
+	}
+	return ""
+}
+
+// apiError makes the answer's error of err.
+func apiError(err error) api.Error {
+	k := rhumb.KindOf(err)
+	e := api.Error{Kind: k.String(), Message: err.Error()}
+	if next := nextStep(k); next != "" {
+		e.Message += "; " + next
+	}
+	return e
+}
+
+// writeError answers a request with an error.
+func writeError(w http.ResponseWriter, err error) {
+	k := rhumb.KindOf(err)
+	if k.Retriable() {
+		w.Header().Set("Retry-After", "1")
+	}
+	writeJSON(w, statusOf(k), api.ErrorBody{Error: apiError(err)})
+}

@@ -1,0 +1,74 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// checkHost refuses a Host header that is no IP address and no configured name.
+// A web page that rebinds its own DNS name to this address sends that name.
+func (s *Server) checkHost(r *http.Request) error {
+	if s.knownHost(r.Host) {
+		return nil
+	}
+	return rhumb.Errorf(rhumb.KindForbidden,
+		"host %q is not a name of this API: use an IP address or localhost, or add the name to the server's admin hosts", r.Host)
+}
+
+func (s *Server) knownHost(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.ToLower(strings.Trim(name, "[]"))
+	if _, err := netip.ParseAddr(name); err == nil {
+		return true
+	}
+	return name == "localhost" || slices.Contains(s.cfg.Hosts, name)
+}
+
+// checkOrigin refuses what a web page of another site makes a browser send.
+func (s *Server) checkOrigin(r *http.Request) error {
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+		return rhumb.Errorf(rhumb.KindForbidden, "requests made by pages of other sites are refused")
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return nil
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
+		return rhumb.Errorf(rhumb.KindForbidden, "requests made by pages of %q are refused: this is %q", origin, r.Host)
+	}
+	return nil
+}
+
+// checkCaller asks for the token or a verified client certificate, where either
+// is configured.
+func (s *Server) checkCaller(r *http.Request) error {
+	if !s.cfg.guarded() || r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		return nil
+	}
+	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if s.cfg.Token != "" && bearer && sameToken(token, s.cfg.Token) {
+		return nil
+	}
+	if !bearer {
+		return rhumb.Errorf(rhumb.KindForbidden, "this API asks for a token: set RHUMB_TOKEN, or use a client certificate")
+	}
+	return rhumb.Errorf(rhumb.KindForbidden, "the token is not the one of this region: check RHUMB_TOKEN")
+}
+
+// sameToken compares in constant time, without giving away the length.
+func sameToken(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}

@@ -1,0 +1,47 @@
+package admin
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+
+	"github.com/rhumbmq/rhumb/broker/admin/api"
+)
+
+// links answers GET /links. Figures come from the replicator as they are.
+func (s *Server) links(*http.Request) (any, error) {
+	list := api.LinkList{Links: []api.Link{}}
+	if s.cfg.Links == nil {
+		return list, nil
+	}
+	for _, l := range s.cfg.Links() {
+		list.Links = append(list.Links, linkJSON(l))
+	}
+	slices.SortFunc(list.Links, func(a, b api.Link) int { return cmp.Compare(a.Peer, b.Peer) })
+	return list, nil
+}
+
+func linkJSON(l Link) api.Link {
+	out := api.Link{Peer: l.Peer, PeerNumber: l.PeerNumber, State: l.State, Address: l.Address, Version: l.Version,
+		RTT: l.RTT.Seconds(), Out: flowJSON(l.Out), In: flowJSON(l.In), LastError: l.LastError,
+		Partitions: []api.LinkPartition{}}
+	if !l.Since.IsZero() {
+		out.Since = l.Since.UnixMilli()
+	}
+	for _, p := range l.Partitions {
+		direction := "in"
+		if p.Out {
+			direction = "out"
+		}
+		out.Partitions = append(out.Partitions, api.LinkPartition{Direction: direction, Topic: p.Topic.String(),
+			Partition: p.Partition, Region: p.Region, Life: p.Life, State: p.State, End: p.End, Sent: p.Sent,
+			Confirmed: p.Confirmed, LagRecords: p.LagRecords, LagBytes: p.LagBytes, LagSeconds: p.Lag.Seconds(),
+			LastError: p.LastError})
+	}
+	return out
+}
+
+func flowJSON(f Flow) api.Flow {
+	return api.Flow{LagRecords: f.LagRecords, LagBytes: f.LagBytes, LagSeconds: f.Lag.Seconds(), Bytes: f.Bytes,
+		Records: f.Records, BytesPerSecond: f.BytesPerSecond, Rewinds: f.Rewinds}
+}

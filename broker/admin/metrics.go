@@ -1,0 +1,151 @@
+package admin
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics is the node's registry. Labels come from small, fixed sets: routes,
+// peer regions, states. Nothing is labelled by topic or partition; the API has
+// those figures.
+type metrics struct {
+	registry *prometheus.Registry
+	handler  http.Handler
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+}
+
+func newMetrics(s *Server) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rhumb_admin_requests_total",
+			Help: "Requests to the admin API by call and status."}, []string{"method", "route", "code"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "rhumb_admin_request_duration_seconds",
+			Help: "Time to answer requests to the admin API.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)},
+			[]string{"method", "route"}),
+	}
+	m.registry.MustRegister(m.requests, m.seconds, &nodeCollector{s},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError,
+		MaxRequestsInFlight: 4, Timeout: writeTimeout})
+	return m
+}
+
+func (m *metrics) request(rt route, status int, took time.Duration) {
+	m.requests.WithLabelValues(rt.method, rt.path, strconv.Itoa(status)).Inc()
+	m.seconds.WithLabelValues(rt.method, rt.path).Observe(took.Seconds())
+}
+
+// serveMetrics answers GET /metrics.
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
+	s.metrics.handler.ServeHTTP(w, r)
+	return nil
+}
+
+// nodeCollector reads the node's figures at each scrape; it keeps none. It is
+// "unchecked": what other rooms emit is not known beforehand.
+type nodeCollector struct{ s *Server }
+
+func (c *nodeCollector) Describe(chan<- *prometheus.Desc) {}
+
+func (c *nodeCollector) Collect(out chan<- prometheus.Metric) {
+	emit := func(m Metric) { out <- promMetric(m) }
+	gauge := func(name, help string, v float64, labels ...string) {
+		emit(Metric{Name: name, Help: help, Value: v, Labels: labels})
+	}
+	v := c.s.cfg.Version
+	gauge("rhumb_build_info", "The running build; always 1.", 1, "version", v.Version, "commit", v.Commit, "go", v.Go)
+	h := c.s.health()
+	gauge("rhumb_live", "1 while the node lives.", truth(h.Live))
+	gauge("rhumb_ready", "1 while the node takes requests.", truth(h.Ready))
+	gauge("rhumb_health_problems", "Named problems of the node now.", float64(len(h.Problems)))
+	c.logs(gauge)
+	if c.s.cfg.Links != nil {
+		for _, l := range c.s.cfg.Links() {
+			c.link(l, emit)
+		}
+	}
+	for _, source := range c.s.cfg.Metrics {
+		source(emit)
+	}
+}
+
+func (c *nodeCollector) logs(gauge func(name, help string, v float64, labels ...string)) {
+	var partitions, open, bytes, gaps float64
+	topics := c.s.cfg.Topics.Topics()
+	for _, t := range topics {
+		for _, p := range t.Partitions {
+			partitions++
+			st, there := c.s.cfg.Logs.State(p.Ref)
+			if !p.Ready || !there {
+				continue
+			}
+			open++
+			bytes += float64(st.Bytes)
+			gaps += float64(len(c.s.cfg.Logs.Gaps(p.Ref)))
+		}
+	}
+	gauge("rhumb_topics", "Topics of the region.", float64(len(topics)))
+	gauge("rhumb_partitions", "Partitions of the region.", partitions)
+	gauge("rhumb_partitions_open", "Partitions that are open on this node.", open)
+	gauge("rhumb_log_bytes", "Bytes of the batches that are kept.", bytes)
+	gauge("rhumb_gap_records", "Gap records that are kept: ranges of records that will never come.", gaps)
+}
+
+// linkStates are all states of a link, so that each is a series from the start.
+var linkStates = []string{"flowing", "idle", "held", "stalled", "disconnected", "diverged"}
+
+func (c *nodeCollector) link(l Link, emit func(Metric)) {
+	peer := string(l.Peer)
+	for _, state := range linkStates {
+		emit(Metric{Name: "rhumb_link_state", Help: "1 for the state that the link is in.",
+			Labels: []string{"peer_region", peer, "state", state}, Value: truth(l.State == state)})
+	}
+	emit(Metric{Name: "rhumb_link_rtt_seconds", Help: "Round trip to the peer region.",
+		Labels: []string{"peer_region", peer}, Value: l.RTT.Seconds()})
+	for direction, f := range map[string]Flow{"out": l.Out, "in": l.In} {
+		labels := []string{"peer_region", peer, "direction", direction}
+		for _, m := range []Metric{
+			{Name: "rhumb_link_lag_records", Help: "Records that the destination has not confirmed; -1 unknown.", Value: float64(f.LagRecords)},
+			{Name: "rhumb_link_lag_bytes", Help: "Bytes that the destination has not confirmed; -1 unknown.", Value: float64(f.LagBytes)},
+			{Name: "rhumb_link_lag_seconds", Help: "Age of the oldest unconfirmed record.", Value: f.Lag.Seconds()},
+			{Name: "rhumb_link_bytes_total", Help: "Bytes of batches carried.", Value: float64(f.Bytes), Counter: true},
+			{Name: "rhumb_link_records_total", Help: "Records carried.", Value: float64(f.Records), Counter: true},
+			{Name: "rhumb_link_rewinds_total", Help: "Times that sending went back to the watermark.", Value: float64(f.Rewinds), Counter: true},
+		} {
+			m.Labels = labels
+			emit(m)
+		}
+	}
+}
+
+// promMetric translates; a metric with an odd number of labels is the caller's
+// fault and shows as an error in the scrape.
+func promMetric(m Metric) prometheus.Metric {
+	var names, values []string
+	for i := 0; i+1 < len(m.Labels); i += 2 {
+		names, values = append(names, m.Labels[i]), append(values, m.Labels[i+1])
+	}
+	kind := prometheus.GaugeValue
+	if m.Counter {
+		kind = prometheus.CounterValue
+	}
+	desc := prometheus.NewDesc(m.Name, m.Help, names, nil)
+	metric, err := prometheus.NewConstMetric(desc, kind, m.Value, values...)
+	if err != nil {
+		return prometheus.NewInvalidMetric(desc, err)
+	}
+	return metric
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

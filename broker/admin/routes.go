@@ -1,0 +1,195 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// route is one call of the API. Exactly one of json and stream is set.
+type route struct {
+	method, path string
+	open         bool  // answers without token
+	change       bool  // gets an audit line
+	body         int64 // limit of the request's body in bytes, 0: none is read
+	json         func(r *http.Request) (answer any, err error)
+	stream       func(w http.ResponseWriter, r *http.Request) error
+}
+
+// table is every call. openapi.yaml describes the same ones; a test compares.
+func (s *Server) table() []route {
+	const (
+		topics    = api.Prefix + "/topics"
+		topic     = topics + "/{tenant}/{namespace}/{topic}"
+		partition = topic + "/partitions/{partition}"
+	)
+	return []route{
+		{method: "GET", path: "/healthz", open: true, stream: s.healthz},
+		{method: "GET", path: "/readyz", open: true, stream: s.readyz},
+		{method: "GET", path: "/metrics", stream: s.serveMetrics},
+		{method: "GET", path: api.Prefix + "/openapi.yaml", stream: s.openapi},
+		{method: "GET", path: api.Prefix + "/region", json: s.region},
+		{method: "GET", path: api.Prefix + "/regions", json: s.regions},
+		{method: "GET", path: api.Prefix + "/edges", json: s.edges},
+		{method: "GET", path: api.Prefix + "/links", json: s.links},
+		{method: "GET", path: topics, json: s.topicList},
+		{method: "POST", path: topics, change: true, body: maxSmallBody, json: s.topicCreate},
+		{method: "GET", path: topic, json: s.topicDescribe},
+		{method: "DELETE", path: topic, change: true, json: s.topicDelete},
+		{method: "GET", path: api.Prefix + "/gaps", json: s.gapList},
+		{method: "POST", path: topic + "/records", body: maxRequestBody, json: s.produce},
+		{method: "GET", path: partition + "/records", json: s.consume},
+		{method: "GET", path: partition + "/digest", stream: s.digest},
+	}
+}
+
+// Handler gives the whole API, for servers of others and for tests.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, rt := range s.routes {
+		mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(rt, w, r) })
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, rhumb.Errorf(rhumb.KindUnsupported, "no call %s %s: %s/openapi.yaml lists all of them",
+			r.Method, r.URL.Path, api.Prefix))
+	})
+	return mux
+}
+
+// serve runs the checks that all calls share, then the call.
+func (s *Server) serve(rt route, w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	rec := &recorder{ResponseWriter: w, status: http.StatusOK}
+	defer func() { s.metrics.request(rt, rec.status, time.Since(began)) }()
+	rec.Header().Set("X-Content-Type-Options", "nosniff")
+	rec.Header().Set("Cache-Control", "no-store")
+	rec.extend(bodyTimeout)
+	release, err := s.admit(rt, r)
+	if err != nil {
+		writeError(rec, err)
+		return
+	}
+	defer release()
+	r.Body = http.MaxBytesReader(rec, r.Body, rt.body)
+	if rt.stream != nil {
+		if err := rt.stream(rec, r); err != nil {
+			writeError(rec, err)
+		}
+		return
+	}
+	answer, err := rt.json(r)
+	if rt.change {
+		s.audit(r, err)
+	}
+	if err != nil {
+		writeError(rec, err)
+		return
+	}
+	rec.extend(writeTimeout)
+	writeJSON(rec, http.StatusOK, answer)
+}
+
+// admit decides whether the request may go on, and takes a slot for it.
+func (s *Server) admit(rt route, r *http.Request) (release func(), err error) {
+	if err := s.checkHost(r); err != nil {
+		return nil, err
+	}
+	if err := s.checkOrigin(r); err != nil {
+		return nil, err
+	}
+	if !rt.open {
+		if err := s.checkCaller(r); err != nil {
+			return nil, err
+		}
+	}
+	if r.ContentLength > rt.body {
+		return nil, rhumb.Errorf(rhumb.KindTooLarge, "request body of %d bytes, at most %d: send less at a time", r.ContentLength, rt.body)
+	}
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots }, nil
+	default:
+		return nil, rhumb.Errorf(rhumb.KindUnavailable, "%d admin requests are being answered already", maxConcurrent)
+	}
+}
+
+// audit writes who changed what; what was asked for is in the path or is logged
+// by the room that does it.
+func (s *Server) audit(r *http.Request, err error) {
+	caller := "local"
+	switch {
+	case r.TLS != nil && len(r.TLS.VerifiedChains) > 0:
+		caller = r.TLS.VerifiedChains[0][0].Subject.CommonName
+	case s.cfg.Token != "":
+		caller = "token"
+	}
+	attrs := []any{"method", r.Method, "path", r.URL.Path, "caller", caller, "remote", r.RemoteAddr}
+	if err != nil {
+		s.log.Warn("admin change refused", append(attrs, "err", err)...)
+		return
+	}
+	s.log.Info("admin change", attrs...)
+}
+
+// decode reads a JSON body strictly.
+func decode(r *http.Request, into any) error {
+	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
+		return rhumb.Errorf(rhumb.KindInvalid, "Content-Type must be application/json, not %q", r.Header.Get("Content-Type"))
+	}
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil {
+		if _, more := d.Token(); more != io.EOF {
+			return rhumb.Errorf(rhumb.KindInvalid, "request body: something follows the JSON document")
+		}
+		return nil
+	}
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return rhumb.Errorf(rhumb.KindTooLarge, "request body is over %d bytes: send less at a time", tooLarge.Limit)
+	}
+	return rhumb.Errorf(rhumb.KindInvalid, "request body: %w", err)
+}
+
+func writeJSON(w http.ResponseWriter, status int, answer any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(answer) // a client that went away needs no answer
+}
+
+// recorder remembers the status for the metrics.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (r *recorder) WriteHeader(status int) {
+	r.status = status
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// extend gives the request d more: to read its body, and to write its answer
+// after that. Writers that have no deadline, as in tests, have none.
+func (r *recorder) extend(d time.Duration) {
+	c := http.NewResponseController(r.ResponseWriter)
+	_ = c.SetReadDeadline(time.Now().Add(d))
+	_ = c.SetWriteDeadline(time.Now().Add(d + writeTimeout))
+}
+
+// isDone reports whether err only says that the caller went away or the server stops.
+func isDone(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

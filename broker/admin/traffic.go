@@ -1,0 +1,203 @@
+package admin
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/internal/codec"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// produce answers POST …/records.
+func (s *Server) produce(r *http.Request) (any, error) {
+	t, err := s.topicOf(r)
+	if err != nil {
+		return nil, err
+	}
+	var req api.ProduceRequest
+	if err := decode(r, &req); err != nil {
+		return nil, err
+	}
+	if n := len(req.Records); n == 0 || n > maxProduceCount {
+		return nil, rhumb.Errorf(rhumb.KindInvalid, "%d records in one request: send 1 to %d", n, maxProduceCount)
+	}
+	if len(t.Partitions) == 0 {
+		return nil, rhumb.Errorf(rhumb.KindUnavailable, "topic %s is being created", t.Name.Short())
+	}
+	count := int32(len(t.Partitions))
+	partition := pickPartition(req.Records[0].Key, count)
+	if req.Partition != nil {
+		partition = *req.Partition
+	}
+	if partition < 0 || partition >= count {
+		return nil, rhumb.Errorf(rhumb.KindInvalid, "topic %s has partitions 0 to %d, not %d", t.Name.Short(), count-1, partition)
+	}
+	batch := buildBatch(req.Records, time.Now().UnixMilli())
+	ctx, cancel := s.untilStop(r, bodyTimeout)
+	defer cancel()
+	base, err := s.cfg.Data.Produce(ctx, t.Name, partition, batch)
+	if err != nil {
+		if isDone(err) && rhumb.KindOf(err) == rhumb.KindInternal {
+			err = rhumb.Errorf(rhumb.KindTimeout, "produce to %s partition %d: %w", t.Name.Short(), partition, err)
+		}
+		return nil, err
+	}
+	return api.ProduceResponse{Topic: t.Name.String(), Partition: partition, BaseOffset: base, Count: int32(len(req.Records))}, nil
+}
+
+// pickPartition keeps records of one key together. It is not the hash of any
+// Kafka client: who mixes both for one key names the partition.
+func pickPartition(key []byte, count int32) int32 {
+	if key == nil {
+		return int32(time.Now().UnixNano() % int64(count))
+	}
+	return int32(xxhash.Sum64(key) % uint64(count))
+}
+
+// consume answers GET …/records?from=&max=&wait=.
+func (s *Server) consume(r *http.Request) (any, error) {
+	t, n, p, err := s.partitionOf(r)
+	if err != nil {
+		return nil, err
+	}
+	q, err := parseConsume(r.URL.Query())
+	if err != nil {
+		return nil, err
+	}
+	st, there := s.cfg.Logs.State(p.Ref)
+	if !there {
+		return nil, rhumb.Errorf(rhumb.KindUnavailable, "topic %s partition %d is not open here now", t.Name.Short(), n)
+	}
+	from := q.start(st)
+	if from < st.LogStart || from > st.End {
+		return nil, rhumb.Errorf(rhumb.KindOutOfRange, "offset %d is outside of %d to %d: use from=earliest or from=latest",
+			from, st.LogStart, st.Flushed)
+	}
+	if from >= st.Flushed && q.wait > 0 {
+		ctx, cancel := s.untilStop(r, q.wait)
+		s.cfg.Data.Await(ctx, p.Ref, from)
+		cancel()
+		if st, there = s.cfg.Logs.State(p.Ref); !there {
+			return nil, rhumb.Errorf(rhumb.KindNotFound, "topic %s was deleted meanwhile", t.Name.Short())
+		}
+	}
+	c := collector{max: q.max, name: s.namer(), partition: n, from: from, limit: st.Flushed}
+	c.list = api.RecordList{Records: []api.Record{}, Next: from, End: st.Flushed}
+	for !c.full && c.list.Next < st.Flushed {
+		batches, err := s.cfg.Logs.Read(p.Ref, c.list.Next, readBytes)
+		if err != nil {
+			return nil, err
+		}
+		if !c.take(batches) {
+			break
+		}
+	}
+	return c.list, c.err
+}
+
+type consumeQuery struct {
+	from rhumb.Offset // noOffset: one of the words
+	word string
+	max  int
+	wait time.Duration
+}
+
+func parseConsume(v url.Values) (q consumeQuery, err error) {
+	q.max, q.from, q.word = 100, rhumb.NoOffset, v.Get("from")
+	switch q.word {
+	case "":
+		q.word = "earliest"
+	case "earliest", "latest":
+	default:
+		if q.from, err = offsetParam(v, "from", 0); err != nil {
+			return q, rhumb.Errorf(rhumb.KindInvalid, "from must be earliest, latest or an offset, not %q", q.word)
+		}
+	}
+	if text := v.Get("max"); text != "" {
+		if q.max, err = strconv.Atoi(text); err != nil || q.max < 1 || q.max > maxConsumeCount {
+			return q, rhumb.Errorf(rhumb.KindInvalid, "max must be 1 to %d, not %q", maxConsumeCount, text)
+		}
+	}
+	if text := v.Get("wait"); text != "" {
+		if q.wait, err = time.ParseDuration(text); err != nil || q.wait < 0 || q.wait > maxConsumeWait {
+			return q, rhumb.Errorf(rhumb.KindInvalid, "wait must be 0s to %s, not %q", maxConsumeWait, text)
+		}
+	}
+	return q, nil
+}
+
+func (q consumeQuery) start(st State) rhumb.Offset {
+	switch {
+	case q.from != rhumb.NoOffset:
+		return q.from
+	case q.word == "latest":
+		return st.Flushed
+	}
+	return st.LogStart
+}
+
+// collector gathers records for one answer until it is large enough.
+type collector struct {
+	max       int
+	name      func(rhumb.RegionNumber) rhumb.RegionName
+	partition int32
+	from      rhumb.Offset
+	limit     rhumb.Offset // flushed end: nothing behind it is shown
+	bytes     int
+	full      bool
+	list      api.RecordList
+	err       error
+}
+
+// errFull ends the walk over a batch.
+var errFull = rhumb.Errorf(rhumb.KindTooLarge, "the answer is full")
+
+// take adds the records of batches; false means that there is no more to read.
+func (c *collector) take(batches []Batch) bool {
+	for _, b := range batches {
+		if b.Base >= c.limit || c.full || c.err != nil {
+			return false
+		}
+		h, err := codec.ParseBatch(b.Bytes)
+		if err == nil && h.Attributes&codec.AttrControl == 0 {
+			err = eachRecord(b.Bytes, func(rec record) error { return c.add(b, rec) })
+		}
+		if err == errFull {
+			return false
+		}
+		if err != nil {
+			c.err = rhumb.Errorf(rhumb.KindCorrupt, "offset %d: %w", b.Base, err)
+			return false
+		}
+		c.list.Next = max(c.list.Next, b.Base+rhumb.Offset(h.LastOffsetDelta)+1)
+	}
+	return len(batches) > 0
+}
+
+func (c *collector) add(b Batch, rec record) error {
+	at := b.Base + rhumb.Offset(rec.delta)
+	if at < c.from {
+		return nil
+	}
+	size := len(rec.key) + len(rec.value)
+	if len(c.list.Records) >= c.max || len(c.list.Records) > 0 && c.bytes+size > maxConsumeBytes {
+		c.full, c.list.Next = true, at
+		return errFull
+	}
+	c.bytes += size
+	out := api.Record{Partition: c.partition, Offset: at, Timestamp: rec.timestamp,
+		Key: bytes.Clone(rec.key), Value: bytes.Clone(rec.value), Headers: []api.Header{},
+		Origin: api.RecordOrigin{Region: b.Region, RegionName: c.name(b.Region), Life: b.Life, Offset: b.First + rhumb.Offset(rec.delta)}}
+	for _, h := range rec.headers {
+		out.Headers = append(out.Headers, api.Header{Key: h.key, Value: slices.Clone(h.value)})
+	}
+	c.list.Records = append(c.list.Records, out)
+	return nil
+}
