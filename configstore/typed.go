@@ -1,6 +1,7 @@
 package configstore
 
 import (
+	"strings"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -135,3 +136,5 @@ var unbuiltFields = map[docKind]map[string]string{
 		"confirm":  "waiting for other regions is not supported by this version",
 	},
 }
+
+func compareKeys(a, b typed) int { return strings.Compare(keyOf(a), keyOf(b)) }

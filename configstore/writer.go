@@ -18,7 +18,7 @@ import (
 type Writer struct {
 	store Store
 	by    string
-	guard func() error // refuses writes while the store is not to be trusted
+	guard func(context.Context) error // refuses writes while the store is not to be trusted
 	after func(context.Context)
 }
 
@@ -26,7 +26,7 @@ type Writer struct {
 // [View.Writer], which also refuses to write to a store that went back. by is
 // written into updated_by.
 func NewWriter(store Store, by string) *Writer {
-	return &Writer{store: store, by: by, guard: func() error { return nil }, after: func(context.Context) {}}
+	return &Writer{store: store, by: by, guard: func(context.Context) error { return nil }, after: func(context.Context) {}}
 }
 
 // putAttempts bounds how often an edit begins again. Each lost race means that
@@ -48,7 +48,7 @@ type change[T any] struct {
 func (c change[T]) run(ctx context.Context, w *Writer, read func(Document) (T, []string, error), write func(*T, *Document, string, time.Time) (Document, error)) (T, error) {
 	var none T
 	for range putAttempts {
-		if err := w.guard(); err != nil {
+		if err := w.guard(ctx); err != nil {
 			return none, err
 		}
 		old, stored, err := c.read(ctx, w.store, read)

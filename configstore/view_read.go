@@ -1,0 +1,226 @@
+package configstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// Refresh reads the store now. Its error is that of the store, [ErrWentBack],
+// [ErrOtherMesh] or [ErrNoMesh]; after each the last good copy stays in force.
+func (v *View) Refresh(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case v.reading <- struct{}{}:
+	}
+	defer func() { <-v.reading }()
+	call, cancel := context.WithTimeoutCause(ctx, v.cfg.CallTimeout,
+		rhumb.Errorf(rhumb.KindTimeout, "configstore: the store did not answer within %v", v.cfg.CallTimeout))
+	defer cancel()
+	docs, err := v.cfg.Store.List(call, Prefix)
+	if err != nil {
+		if ctx.Err() == nil { // our own end says nothing of the store
+			v.setState(StateStoreDown, err)
+		}
+		return err
+	}
+	return v.take(docs)
+}
+
+// take brings the picture up to date with a list of the store. v.reading is held.
+func (v *View) take(docs []Document) error {
+	if err := v.checkMesh(docs); err != nil {
+		return err
+	}
+	changed, back := v.compare(docs)
+	if len(back) > 0 {
+		err := rhumb.Errorf(rhumb.KindForbidden, "%w: %s", ErrWentBack, describe(back))
+		v.setState(StateWentBack, err, back...)
+		return err
+	}
+	if len(changed) > 0 {
+		v.publish(changed)
+	}
+	v.keep()
+	v.setState(StateCurrent, nil)
+	if len(changed) > 0 {
+		v.tell()
+	}
+	return nil
+}
+
+// checkMesh refuses a store of another mesh, and at first one of none.
+func (v *View) checkMesh(docs []Document) error {
+	want := v.shown.Load().mesh.UUID
+	if want.IsZero() {
+		want = v.cfg.Mesh
+	}
+	i := slices.IndexFunc(docs, func(d Document) bool { return d.Key == MeshKey })
+	if i < 0 {
+		if len(v.seen) > 0 {
+			return nil // compare finds it missing
+		}
+		err := rhumb.Errorf(rhumb.KindNotFound, "%w", ErrNoMesh)
+		v.setState(StateStoreDown, err)
+		return err
+	}
+	m, err := checked[Mesh](docs[i], func(m *Mesh) error { return m.validate(nil) })
+	if err == nil && !want.IsZero() && m.UUID != want {
+		err = otherMesh("the store", m.UUID, want)
+		v.setState(StateOtherMesh, err)
+		return err
+	}
+	if err != nil && want.IsZero() {
+		v.setState(StateStoreDown, err)
+		return err
+	}
+	return nil // a mesh document that cannot be read is refused like any other
+}
+
+// compare finds the documents that are new, and those by which the store went
+// back. A document that is absent in the store was lost, not deleted.
+func (v *View) compare(docs []Document) (changed []Document, back []Problem) {
+	found := make(map[string]bool, len(docs))
+	for _, d := range docs {
+		found[d.Key] = true
+		old, ok := v.seen[d.Key]
+		switch {
+		case !ok || d.Version > old.Version:
+			changed = append(changed, d)
+		case d.Version < old.Version:
+			back = append(back, Problem{d.Key, fmt.Sprintf("the store has version %d, this region saw version %d", d.Version, old.Version)})
+		case !bytes.Equal(d.JSON, old.JSON): // equal hashes, without the hashing
+			back = append(back, Problem{d.Key, fmt.Sprintf("the store has version %d with content %v, this region saw the same version with content %v", d.Version, d.Hash(), old.Hash())})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(v.seen)) {
+		if !found[key] {
+			back = append(back, Problem{key, fmt.Sprintf("the store has none, this region saw version %d", v.seen[key].Version)})
+		}
+	}
+	return changed, back
+}
+
+// publish shows the picture after the changed documents. One that is refused
+// leaves its former version in force.
+func (v *View) publish(changed []Document) {
+	next := v.shown.Load().clone()
+	for _, d := range changed {
+		old, had := v.seen[d.Key]
+		v.note(d)
+		err := next.put(d)
+		before, wasRefused := v.refused[d.Key]
+		delete(v.refused, d.Key)
+		if err == nil {
+			continue
+		}
+		r := refusal{reason: err.Error()}
+		switch {
+		case wasRefused:
+			r.inForce = before.inForce
+		case had:
+			r.inForce = &old
+		}
+		v.refused[d.Key] = r
+		v.log.Warn("document refused, its former version stays in force", "key", d.Key, "version", d.Version, "err", err)
+	}
+	next.link()
+	v.shown.Store(next)
+	v.unkept = true
+}
+
+// note makes d the version seen of its key.
+func (v *View) note(d Document) {
+	if old, ok := v.seen[d.Key]; ok {
+		v.digest.toggle(old)
+	}
+	v.seen[d.Key] = d
+	v.digest.toggle(d)
+}
+
+// keep saves the last good copy if it changed. A disk that is full does not hold
+// policy back: it is tried again at each read, and the status says so.
+func (v *View) keep() {
+	if !v.unkept {
+		return
+	}
+	var k kept
+	for _, key := range slices.Sorted(maps.Keys(v.seen)) {
+		k.Seen = append(k.Seen, keptDocument{key, v.seen[key].JSON})
+		if r, ok := v.refused[key]; ok && r.inForce != nil {
+			k.InForce = append(k.InForce, keptDocument{key, r.inForce.JSON})
+		}
+	}
+	raw, err := encodeKept(k)
+	if err == nil {
+		err = v.cfg.Keeper.Save(raw)
+	}
+	v.unkept = err != nil
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.status.KeepErr = err
+}
+
+// setState notes what a read found. v.reading is held.
+func (v *View) setState(state ViewState, err error, back ...Problem) {
+	problems := slices.Clone(back)
+	for _, key := range slices.Sorted(maps.Keys(v.refused)) {
+		problems = append(problems, Problem{key, v.refused[key].reason})
+	}
+	problems = append(problems, v.shown.Load().dropped...)
+	now := time.Now()
+	v.mu.Lock()
+	was := v.status.State
+	if was != state {
+		v.status.Since = now
+	}
+	if state == StateCurrent {
+		v.status.LastRead = now
+	}
+	v.status.State, v.status.Err, v.status.Problems = state, err, problems
+	v.status.Documents, v.status.Digest = len(v.seen), hex.EncodeToString(v.digest[:8])
+	v.mu.Unlock()
+	switch {
+	case was == state:
+	case state == StateCurrent:
+		v.log.Info("configuration store is read", "documents", len(v.seen))
+	case state == StateStoreDown:
+		v.log.Warn("configuration store is down, last good copy stays in force", "err", err)
+	default:
+		v.log.Error("configuration store is refused, last good copy stays in force", "state", state.String(), "err", err)
+	}
+}
+
+// tell calls the subscribers. v.reading is held, v.mu is not.
+func (v *View) tell() {
+	v.mu.Lock()
+	subs := slices.Collect(maps.Keys(v.subs))
+	v.mu.Unlock()
+	for _, s := range subs {
+		s.fn()
+	}
+}
+
+// describe names the first few of what went back.
+func describe(back []Problem) string {
+	const most = 3
+	var b strings.Builder
+	for i, p := range back[:min(len(back), most)] {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(p.Key + ": " + p.Reason)
+	}
+	if more := len(back) - most; more > 0 {
+		fmt.Fprintf(&b, "; and %d more", more)
+	}
+	return b.String()
+}
