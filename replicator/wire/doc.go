@@ -1,0 +1,54 @@
+// Package wire holds the frames that two regions exchange over a link. It is
+// pure: frames to bytes and back over any io.Writer and io.Reader.
+//
+// A link has one control stream, which carries [Hello] first and then [Topic],
+// [Ping], [Pong] and [Bye], and lanes, which carry sessions: all other frames.
+// Frames of one session stay in order because they stay on one lane.
+//
+// # Frame
+//
+// Integers little-endian, strings a uint16 length and then bytes.
+//
+//	0  uint32 length of everything after this field
+//	4  uint8  type; a reader skips an unknown type from 0x80 on, refuses others
+//	5  uint8  flags: 0x01 compressed; high four bits required, others optional
+//	6  uint16 header length: where the variable part begins, from byte 0
+//	8  fixed part, as the type says
+//	   variable part, as the type says
+//
+// A later version may append to the fixed part, which the header length lets an
+// older reader skip, and to the end of the variable part of every frame but
+// data. The version of a link is agreed by [Agree] before anything else is sent.
+//
+// # Fixed parts, from byte 8 on, and variable parts
+//
+//	 1 hello    uint32 magic "RMBL", uint16 lowest version, uint16 highest version,
+//	            uint16 region number, uint16 reserved, 16 B mesh, 16 B data directory,
+//	            uint64 optional features, uint64 required features, int64 wall clock µs
+//	            | region name
+//	 2 bye      uint8 error kind | text
+//	 3 topic    uint64 deletions, int32 partitions, uint16 number of configs
+//	            | tenant, namespace, name, then key and value of each config, keys rising
+//	 4 ping     uint64 number, int64 wall clock µs
+//	 5 pong     uint64 number, int64 the ping's clock, int64 wall clock µs
+//	16 open     uint64 session, uint64 deletions, int64 head, int32 partition,
+//	            uint16 origin region, uint16 reserved, 16 B origin life
+//	            | tenant, namespace, name, producer name
+//	17 state    uint64 session, uint32 window in bytes | encoded dedup.Watermark
+//	18 data     uint64 session, uint32 round, uint32 reserved, int64 head
+//	            | envelope, batch (snappy block format if the frame is compressed)
+//	19 skip     uint64 session, uint32 round, uint8 reason, 3 B reserved,
+//	            int64 from, int64 to, uint64 chain at to, int64 head
+//	20 gap      as skip
+//	21 confirm  uint64 session, int64 watermark, uint64 chain there
+//	22 refuse   uint64 session, uint32 round, uint8 code, 3 B reserved,
+//	            int64 watermark, uint64 chain there | text
+//	23 close    uint64 session, uint8 code | text
+//
+// *Head* is the first origin offset that may not leave the source yet: what the
+// receiver compares with its watermark to know the lag. *Round* grows with each
+// rewind of a session, so that what was sent before it can be told apart.
+//
+// The batch carries its own CRC and the envelope carries one over itself and the
+// batch's header; the frame has none, since QUIC protects it on its way.
+package wire

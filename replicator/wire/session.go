@@ -1,0 +1,182 @@
+package wire
+
+import (
+	"encoding/binary"
+
+	"github.com/rhumbmq/rhumb/dedup"
+	"github.com/rhumbmq/rhumb/internal/codec"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// SessionID names a session on its link and direction. The source gives it and
+// never uses one twice on a link.
+type SessionID uint64
+
+// Open asks for a session: one origin life of one partition.
+type Open struct {
+	Session   SessionID
+	Partition rhumb.Partition
+	Region    rhumb.RegionNumber // of the origin
+	Life      rhumb.Life         // of the origin
+	Deletions uint64             // the count that the life was born under
+	Head      rhumb.Offset       // first origin offset that may not leave yet
+	Producer  string             // rhumb.repl.<from>.<to>
+}
+
+// Type says what the frame is.
+func (*Open) Type() Type { return TypeOpen }
+
+func (f *Open) fixed(dst []byte) []byte {
+	le := binary.LittleEndian
+	dst = le.AppendUint64(dst, uint64(f.Session))
+	dst = le.AppendUint64(dst, f.Deletions)
+	dst = le.AppendUint64(dst, uint64(f.Head))
+	dst = le.AppendUint32(dst, uint32(f.Partition.Index))
+	dst = le.AppendUint16(dst, uint16(f.Region))
+	dst = le.AppendUint16(dst, 0)
+	return append(dst, f.Life[:]...)
+}
+
+func (f *Open) variable(dst []byte) []byte {
+	return appendText(appendTopic(dst, f.Partition.Topic), f.Producer, MaxText)
+}
+
+func (f *Open) decode(fixed, variable *cursor) {
+	f.Session = SessionID(fixed.u64())
+	f.Deletions = fixed.u64()
+	f.Head = fixed.offset()
+	f.Partition.Index = int32(fixed.u32())
+	f.Region = rhumb.RegionNumber(fixed.u16())
+	fixed.u16()
+	f.Life = fixed.id()
+	if f.Partition.Index < 0 || f.Region.Validate() != nil {
+		fixed.fail("names no partition or no region")
+	}
+	f.Partition.Topic = variable.topic()
+	f.Producer = variable.text(MaxText)
+}
+
+// State answers an open: what the destination has, and how many bytes it takes
+// before it has confirmed some.
+type State struct {
+	Session   SessionID
+	Window    uint32
+	Watermark dedup.Watermark // applied and flushed
+}
+
+// Type says what the frame is.
+func (*State) Type() Type { return TypeState }
+
+func (f *State) fixed(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(f.Session))
+	return binary.LittleEndian.AppendUint32(dst, f.Window)
+}
+
+func (f *State) variable(dst []byte) []byte { return f.Watermark.Append(dst) }
+
+func (f *State) decode(fixed, variable *cursor) {
+	f.Session = SessionID(fixed.u64())
+	f.Window = fixed.u32()
+	w, _, err := dedup.ParseWatermark(variable.b)
+	if err != nil {
+		variable.fail("holds no watermark")
+		return
+	}
+	f.Watermark = w
+}
+
+// Data carries one batch.
+type Data struct {
+	Session  SessionID
+	Round    uint32
+	Head     rhumb.Offset
+	Envelope codec.Envelope
+	Batch    []byte // of the receiver: its own; may be patched
+}
+
+// Type says what the frame is.
+func (*Data) Type() Type { return TypeData }
+
+func (f *Data) fixed(dst []byte) []byte {
+	le := binary.LittleEndian
+	dst = le.AppendUint64(dst, uint64(f.Session))
+	dst = le.AppendUint32(dst, f.Round)
+	dst = le.AppendUint32(dst, 0)
+	return le.AppendUint64(dst, uint64(f.Head))
+}
+
+func (f *Data) variable(dst []byte) []byte { return append(f.envelope(dst), f.Batch...) }
+
+// envelope appends the envelope alone.
+func (f *Data) envelope(dst []byte) []byte {
+	n := len(dst)
+	dst = append(dst, make([]byte, codec.EnvelopeSize)...)
+	f.Envelope.Put(dst[n:], f.Batch)
+	return dst
+}
+
+// Size is the memory that the frame holds and the bytes that it takes from the
+// window of its session: envelope and batch, uncompressed.
+func (f *Data) Size() int { return codec.EnvelopeSize + len(f.Batch) }
+
+func (f *Data) decode(fixed, variable *cursor) {
+	f.decodeFixed(fixed)
+	f.decodeContent(variable)
+}
+
+func (f *Data) decodeFixed(fixed *cursor) {
+	f.Session = SessionID(fixed.u64())
+	f.Round = fixed.u32()
+	fixed.u32()
+	f.Head = fixed.offset()
+}
+
+// decodeContent takes the variable part, uncompressed, and keeps it.
+func (f *Data) decodeContent(variable *cursor) {
+	e, batch, n, err := codec.ParseEnvelope(variable.b)
+	if err != nil || n != len(variable.b) {
+		variable.fail("holds no whole envelope and batch")
+		return
+	}
+	f.Envelope, f.Batch = e, batch
+}
+
+// Skip is a [dedup.Skip] on its way: a skip frame, or a gap frame if its reason
+// is one.
+type Skip struct {
+	Session SessionID
+	Round   uint32
+	Head    rhumb.Offset
+	Skip    dedup.Skip
+}
+
+// Type says what the frame is.
+func (f *Skip) Type() Type {
+	if f.Skip.Reason.IsGap() {
+		return TypeGap
+	}
+	return TypeSkip
+}
+
+func (f *Skip) fixed(dst []byte) []byte {
+	le := binary.LittleEndian
+	dst = le.AppendUint64(dst, uint64(f.Session))
+	dst = le.AppendUint32(dst, f.Round)
+	dst = append(dst, byte(f.Skip.Reason), 0, 0, 0)
+	dst = le.AppendUint64(dst, uint64(f.Skip.From))
+	dst = le.AppendUint64(dst, uint64(f.Skip.To))
+	dst = le.AppendUint64(dst, f.Skip.Chain)
+	return le.AppendUint64(dst, uint64(f.Head))
+}
+
+func (f *Skip) variable(dst []byte) []byte { return dst }
+
+func (f *Skip) decode(fixed, _ *cursor) {
+	f.Session = SessionID(fixed.u64())
+	f.Round = fixed.u32()
+	f.Skip.Reason = rhumb.Reason(fixed.u8())
+	fixed.bytes(3)
+	f.Skip.From, f.Skip.To = fixed.offset(), fixed.offset()
+	f.Skip.Chain = fixed.u64()
+	f.Head = fixed.offset()
+}
