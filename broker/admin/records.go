@@ -8,7 +8,6 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -26,12 +25,7 @@ type record struct {
 	delta      int32 // offset after the batch's first
 	timestamp  int64 // ms since 1970
 	key, value []byte
-	headers    []header
-}
-
-type header struct {
-	key   string
-	value []byte
+	headers    []PlainHeader
 }
 
 // hash covers what a client sees of the record, each part with its length, so
@@ -54,8 +48,8 @@ func (r *record) hash() uint64 {
 	part(r.value)
 	number(int64(len(r.headers)))
 	for _, h := range r.headers {
-		part([]byte(h.key))
-		part(h.value)
+		part([]byte(h.Key))
+		part(h.Value)
 	}
 	return d.Sum64()
 }
@@ -136,7 +130,7 @@ func parseRecord(b []byte) (record, error) {
 	}
 	for range count {
 		key, value := c.bytes(), c.bytes()
-		rec.headers = append(rec.headers, header{string(key), value})
+		rec.headers = append(rec.headers, PlainHeader{string(key), value})
 	}
 	if c.bad || len(c.b) != 0 {
 		return rec, fmt.Errorf("parts do not fill the record of %d bytes", len(b))
@@ -179,22 +173,27 @@ func (c *cursor) bytes() []byte {
 	return c.take(n)
 }
 
-// buildBatch makes one uncompressed batch of records without an idempotent
-// producer. Base offset and leader epoch are patched where it is stored.
-func buildBatch(records []api.ProduceRecord, now int64) []byte {
-	first, last := records[0].Timestamp, int64(0)
-	for i := range records {
-		if records[i].Timestamp == 0 {
-			records[i].Timestamp = now
-		}
-		last = max(last, records[i].Timestamp)
-	}
-	if first == 0 {
-		first = now
-	}
+// PlainRecord is a record to be stored. Its timestamp is in ms since 1970.
+type PlainRecord struct {
+	Timestamp  int64
+	Key, Value []byte
+	Headers    []PlainHeader
+}
+
+// PlainHeader is a header of a record.
+type PlainHeader struct {
+	Key   string
+	Value []byte
+}
+
+// EncodeBatch makes one uncompressed batch of at least one record, without an
+// idempotent producer. Base offset and leader epoch are patched where it is stored.
+func EncodeBatch(records []PlainRecord) []byte {
+	first, latest := records[0].Timestamp, records[0].Timestamp
 	b := make([]byte, codec.BatchHeaderSize)
 	var body []byte
 	for i, r := range records {
+		latest = max(latest, r.Timestamp)
 		body = append(body[:0], 0)
 		body = binary.AppendVarint(body, r.Timestamp-first)
 		body = binary.AppendVarint(body, int64(i))
@@ -210,10 +209,10 @@ func buildBatch(records []api.ProduceRecord, now int64) []byte {
 	}
 	be := binary.BigEndian
 	be.PutUint32(b[8:], uint32(len(b)-12))
-	b[16] = 2
+	b[16] = 2 // magic
 	be.PutUint32(b[23:], uint32(len(records)-1))
 	be.PutUint64(b[27:], uint64(first))
-	be.PutUint64(b[35:], uint64(last))
+	be.PutUint64(b[35:], uint64(latest))
 	be.PutUint64(b[43:], ^uint64(0)) // no producer id, epoch or sequence
 	be.PutUint16(b[51:], ^uint16(0))
 	be.PutUint32(b[53:], ^uint32(0))

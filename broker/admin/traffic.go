@@ -39,7 +39,7 @@ func (s *Server) produce(r *http.Request) (any, error) {
 	if partition < 0 || partition >= count {
 		return nil, rhumb.Errorf(rhumb.KindInvalid, "topic %s has partitions 0 to %d, not %d", t.Name.Short(), count-1, partition)
 	}
-	batch := buildBatch(req.Records, time.Now().UnixMilli())
+	batch := EncodeBatch(plainRecords(req.Records, time.Now().UnixMilli()))
 	ctx, cancel := s.untilStop(r, bodyTimeout)
 	defer cancel()
 	base, err := s.cfg.Data.Produce(ctx, t.Name, partition, batch)
@@ -50,6 +50,21 @@ func (s *Server) produce(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return api.ProduceResponse{Topic: t.Name.String(), Partition: partition, BaseOffset: base, Count: int32(len(req.Records))}, nil
+}
+
+func plainRecords(records []api.ProduceRecord, now int64) []PlainRecord {
+	out := make([]PlainRecord, 0, len(records))
+	for _, r := range records {
+		p := PlainRecord{Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}
+		if p.Timestamp == 0 {
+			p.Timestamp = now
+		}
+		for _, h := range r.Headers {
+			p.Headers = append(p.Headers, PlainHeader{h.Key, h.Value})
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 // pickPartition keeps records of one key together. It is not the hash of any
@@ -196,7 +211,7 @@ func (c *collector) add(b Batch, rec record) error {
 		Key: bytes.Clone(rec.key), Value: bytes.Clone(rec.value), Headers: []api.Header{},
 		Origin: api.RecordOrigin{Region: b.Region, RegionName: c.name(b.Region), Life: b.Life, Offset: b.First + rhumb.Offset(rec.delta)}}
 	for _, h := range rec.headers {
-		out.Headers = append(out.Headers, api.Header{Key: h.key, Value: slices.Clone(h.value)})
+		out.Headers = append(out.Headers, api.Header{Key: h.Key, Value: slices.Clone(h.Value)})
 	}
 	c.list.Records = append(c.list.Records, out)
 	return nil

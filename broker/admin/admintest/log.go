@@ -1,0 +1,159 @@
+package admintest
+
+import (
+	"slices"
+
+	"github.com/rhumbmq/rhumb/broker/admin"
+	"github.com/rhumbmq/rhumb/internal/codec"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// Log is one partition's log. Its fields are under the region's lock.
+type Log struct {
+	region  *Region
+	ref     rhumb.PartitionRef
+	state   admin.State
+	gaps    []admin.Gap
+	batches []stored
+}
+
+type stored struct {
+	admin.Batch
+	delta rhumb.Offset // last offset delta
+}
+
+func (b stored) lastLocal() rhumb.Offset { return b.Base + b.delta }
+
+// Life is the log's own life.
+func (l *Log) Life() rhumb.Life { return l.state.Life }
+
+// Publish appends records as one batch of the log's own life.
+func (l *Log) Publish(records ...admin.PlainRecord) rhumb.Offset {
+	batch := admin.EncodeBatch(records)
+	h, err := codec.CheckBatch(batch)
+	if err != nil {
+		panic(err) // a fault of the test
+	}
+	var base rhumb.Offset
+	l.region.change(func() { base = l.own(batch, h) })
+	return base
+}
+
+func (l *Log) own(batch []byte, h codec.BatchHeader) rhumb.Offset {
+	base, last := l.state.End, l.state.End+rhumb.Offset(h.LastOffsetDelta)
+	codec.PatchBatch(batch, base, 1)
+	l.state.OwnChain = codec.NextChain(l.state.OwnChain, base, last, h.CRC)
+	l.add(stored{admin.Batch{Region: l.region.Identity.Number, Life: l.state.Life, First: base, Last: last,
+		Prev: l.state.OwnLast, Bytes: batch}, rhumb.Offset(h.LastOffsetDelta)})
+	l.state.OwnLast = last
+	return base
+}
+
+func (l *Log) add(b stored) {
+	b.Base = l.state.End
+	codec.PatchBatch(b.Bytes, b.Base, 1)
+	l.batches = append(l.batches, b)
+	l.state.End = b.lastLocal() + 1
+	l.state.Flushed = l.state.End
+	l.state.Bytes += int64(len(b.Bytes))
+}
+
+// Batches gives copies of the stored batches.
+func (l *Log) Batches() []admin.Batch {
+	l.region.mu.Lock()
+	defer l.region.mu.Unlock()
+	var out []admin.Batch
+	for _, b := range l.batches {
+		c := b.Batch
+		c.Bytes = slices.Clone(c.Bytes)
+		out = append(out, c)
+	}
+	return out
+}
+
+// Receive appends a batch of another origin as a link would, and moves the
+// origin's watermark to its last offset, whatever it was.
+func (l *Log) Receive(b admin.Batch) {
+	h, err := codec.ParseBatch(b.Bytes)
+	if err != nil {
+		panic(err) // a fault of the test
+	}
+	b.Bytes = slices.Clone(b.Bytes)
+	l.region.change(func() {
+		l.add(stored{b, rhumb.Offset(h.LastOffsetDelta)})
+		o := l.origin(b.Region, b.Life)
+		o.Watermark = max(o.Watermark, b.Last)
+		o.Chain = codec.NextChain(o.Chain, b.First, b.Last, h.CRC)
+	})
+}
+
+// CopyFrom receives all batches that another log published itself and that end above
+// what is accounted for here, then skips to its end.
+func (l *Log) CopyFrom(from *Log) {
+	number, life := from.region.Identity.Number, from.Life()
+	var have rhumb.Offset
+	l.region.change(func() { have = l.origin(number, life).Watermark })
+	for _, b := range from.Batches() {
+		if b.Life == life && b.Last > have {
+			l.Receive(b)
+		}
+	}
+	st, _ := from.region.State(from.ref)
+	l.Account(number, life, st.End-1, rhumb.NoOffset)
+}
+
+func (l *Log) origin(region rhumb.RegionNumber, life rhumb.Life) *admin.Origin {
+	for i := range l.state.Origins {
+		if o := &l.state.Origins[i]; o.Region == region && o.Life == life {
+			return o
+		}
+	}
+	l.state.Origins = append(l.state.Origins, admin.Origin{Region: region, Life: life,
+		Watermark: rhumb.NoOffset, Floor: rhumb.NoOffset})
+	return &l.state.Origins[len(l.state.Origins)-1]
+}
+
+// Account raises an origin's watermark and floor.
+func (l *Log) Account(region rhumb.RegionNumber, life rhumb.Life, watermark, floor rhumb.Offset) {
+	l.region.change(func() {
+		o := l.origin(region, life)
+		o.Watermark, o.Floor = max(o.Watermark, watermark), max(o.Floor, floor)
+	})
+}
+
+// Gap stores a gap record and moves floor and watermark past it.
+func (l *Log) Gap(g admin.Gap) {
+	l.region.change(func() { l.gaps = append(l.gaps, g) })
+	l.Account(g.Region, g.Life, g.To, g.To)
+}
+
+// Trim moves the log start, as retention does.
+func (l *Log) Trim(start rhumb.Offset) {
+	l.region.change(func() {
+		l.state.LogStart = start
+		l.batches = slices.DeleteFunc(l.batches, func(b stored) bool { return b.lastLocal() < start })
+	})
+}
+
+// Tamper replaces the stored batches by what fn makes of them, and nothing
+// else: watermarks stay. Base offsets are given anew, from the log start on.
+func (l *Log) Tamper(fn func([]admin.Batch) []admin.Batch) {
+	batches := fn(l.Batches())
+	l.region.change(func() {
+		l.batches = nil
+		at := l.state.LogStart
+		for _, b := range batches {
+			h, err := codec.ParseBatch(b.Bytes)
+			if err != nil {
+				panic(err) // a fault of the test
+			}
+			b.Base = at
+			codec.PatchBatch(b.Bytes, at, 1)
+			s := stored{b, rhumb.Offset(h.LastOffsetDelta)}
+			l.batches = append(l.batches, s)
+			at = s.lastLocal() + 1
+		}
+		l.state.End = max(l.state.End, at)
+		l.state.Flushed = l.state.End
+	})
+}

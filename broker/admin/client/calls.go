@@ -1,0 +1,104 @@
+package client
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// get makes a GET call that answers a T.
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (T, error) {
+	var answer T
+	err := c.call(ctx, "GET", path, query, nil, &answer)
+	return answer, err
+}
+
+// Region asks who answers.
+func (c *Client) Region(ctx context.Context) (api.Region, error) {
+	return get[api.Region](ctx, c, api.Prefix+"/region", nil)
+}
+
+// Regions asks for all regions of the mesh.
+func (c *Client) Regions(ctx context.Context) ([]api.RegionEntry, error) {
+	list, err := get[api.RegionList](ctx, c, api.Prefix+"/regions", nil)
+	return list.Regions, err
+}
+
+// Edges asks for all edges of the mesh.
+func (c *Client) Edges(ctx context.Context) ([]api.Edge, error) {
+	list, err := get[api.EdgeList](ctx, c, api.Prefix+"/edges", nil)
+	return list.Edges, err
+}
+
+// Links asks for the region's links.
+func (c *Client) Links(ctx context.Context) ([]api.Link, error) {
+	list, err := get[api.LinkList](ctx, c, api.Prefix+"/links", nil)
+	return list.Links, err
+}
+
+// Topics asks for all topics, by name.
+func (c *Client) Topics(ctx context.Context) ([]api.Topic, error) {
+	list, err := get[api.TopicList](ctx, c, api.Prefix+"/topics", nil)
+	return list.Topics, err
+}
+
+// Describe asks for one topic and its partitions' figures.
+func (c *Client) Describe(ctx context.Context, t rhumb.Topic) (api.TopicDetail, error) {
+	return get[api.TopicDetail](ctx, c, topicPath(t), nil)
+}
+
+// CreateTopic makes a topic.
+func (c *Client) CreateTopic(ctx context.Context, spec api.TopicSpec) (api.Topic, error) {
+	var t api.Topic
+	err := c.call(ctx, "POST", api.Prefix+"/topics", nil, spec, &t)
+	return t, err
+}
+
+// DeleteTopic deletes a topic and gives it as it was.
+func (c *Client) DeleteTopic(ctx context.Context, t rhumb.Topic) (api.Topic, error) {
+	var was api.Topic
+	err := c.call(ctx, "DELETE", topicPath(t), nil, nil, &was)
+	return was, err
+}
+
+// Gaps asks for the gap records of a topic, or of all topics for the zero one.
+func (c *Client) Gaps(ctx context.Context, t rhumb.Topic) ([]api.Gap, error) {
+	query := url.Values{}
+	if t != (rhumb.Topic{}) {
+		query.Set("topic", t.String())
+	}
+	list, err := get[api.GapList](ctx, c, api.Prefix+"/gaps", query)
+	return list.Gaps, err
+}
+
+// Produce appends records as one batch.
+func (c *Client) Produce(ctx context.Context, t rhumb.Topic, req api.ProduceRequest) (api.ProduceResponse, error) {
+	var resp api.ProduceResponse
+	err := c.call(ctx, "POST", topicPath(t)+"/records", nil, req, &resp)
+	return resp, err
+}
+
+// ConsumeQuery says what to read of a partition.
+type ConsumeQuery struct {
+	Topic     rhumb.Topic
+	Partition int32
+	From      string        // earliest, latest or an offset
+	Max       int           // records, 0: the server's default
+	Wait      time.Duration // for records if there are none yet
+}
+
+// Consume reads records. At the end of what there is the list is empty.
+func (c *Client) Consume(ctx context.Context, q ConsumeQuery) (api.RecordList, error) {
+	query := url.Values{"from": {q.From}}
+	if q.Max > 0 {
+		query.Set("max", strconv.Itoa(q.Max))
+	}
+	if q.Wait > 0 {
+		query.Set("wait", q.Wait.String())
+	}
+	return get[api.RecordList](ctx, c, partitionPath(q.Topic, q.Partition)+"/records", query)
+}
