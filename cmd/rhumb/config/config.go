@@ -1,0 +1,158 @@
+package config
+
+import (
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// Durability says when a write is answered.
+type Durability string
+
+// The kinds of durability.
+const (
+	DurabilityFsync    Durability = "fsync"    // after the flush: survives power loss
+	DurabilityInterval Durability = "interval" // after the write; flushed every flush_interval
+	DurabilityNone     Durability = "none"     // after the write; flushed when the system likes
+)
+
+// Protocols of listeners.
+const (
+	ProtocolKafka = "kafka"
+	ProtocolAdmin = "admin"
+	ProtocolGeo   = "geo"
+)
+
+// Config is the file of one region. The doc tags are the reference.
+type Config struct {
+	Region        Region      `yaml:"region"`
+	DataDir       string      `yaml:"data_dir" doc:"Directory of everything that the region stores. It belongs to one region of one mesh for ever."`
+	Durability    Durability  `yaml:"durability" doc:"When a write is answered: fsync (flushed to disk), interval (flushed every flush_interval; a power loss takes what was answered since), none."`
+	FlushInterval Duration    `yaml:"flush_interval" doc:"How often durability interval flushes. 1ms to 1m."`
+	Shards        int         `yaml:"shards" doc:"Data shards (Raft groups) of the region. Fixed when the data directory is made. 1 to 1024."`
+	ConfigStore   ConfigStore `yaml:"config_store"`
+	Listeners     []Listener  `yaml:"listeners" doc:"Where clients and other regions connect; several per protocol are allowed. Giving the list replaces the default one: kafka, admin on their default ports on loopback, and no geo."`
+	Limits        Limits      `yaml:"limits"`
+	MinFree       MinFree     `yaml:"min_free"`
+	ShutdownGrace Duration    `yaml:"shutdown_grace" doc:"How long SIGTERM waits for what is in flight. At most 10m."`
+	Log           Log         `yaml:"log"`
+	Kafka         Kafka       `yaml:"kafka"`
+	Admin         Admin       `yaml:"admin"`
+}
+
+// Region names the region.
+type Region struct {
+	Name   rhumb.RegionName   `yaml:"name" doc:"Name of the region in the mesh: [a-z][a-z0-9-]{0,31}. Required."`
+	Number rhumb.RegionNumber `yaml:"number" doc:"Region number, 1 to 32767. 0: the configuration store gives one. Another value must be the region's, or above every number ever given."`
+}
+
+// ConfigStore says where the mesh's documents are.
+type ConfigStore struct {
+	Embedded *EmbeddedStore `yaml:"embedded"`
+	// Consul is refused by Validate: its backend is not in this version.
+	Consul map[string]any `yaml:"consul" doc:"Refused: the Consul backend is not in this version."`
+}
+
+// EmbeddedStore is a directory that the regions of one host share.
+type EmbeddedStore struct {
+	Path string `yaml:"path" doc:"Directory of the embedded configuration store. All regions of one host that name it are one mesh. Empty: config-store in data_dir, for a region alone."`
+}
+
+// Listener is one address that the region listens on.
+type Listener struct {
+	Name      string `yaml:"name" doc:"Name in logs and metrics, unique in the list. Empty: the protocol."`
+	Protocol  string `yaml:"protocol" doc:"kafka, admin (HTTP: API, metrics, health) or geo (QUIC over UDP, from other regions). Required."`
+	Bind      string `yaml:"bind" doc:"host:port to bind; [::1]:9092 for IPv6; an empty host is every address. Empty: the protocol's default port on loopback."`
+	Advertise string `yaml:"advertise" doc:"host:port that clients or other regions are told. Empty: bind; required for kafka and geo if bind is every address or port 0."`
+	TLS       *TLS   `yaml:"tls"`
+}
+
+// TLS names certificate files. They may be replaced while the region runs.
+type TLS struct {
+	CA   string `yaml:"ca" doc:"PEM file of trusted CAs. geo: required. admin: clients must show a certificate that one of them signed. kafka: refused, clients show none in this version."`
+	Cert string `yaml:"cert" doc:"PEM file of the own certificate. Required."`
+	Key  string `yaml:"key" doc:"PEM file of its key. Required."`
+}
+
+// Limits are the budgets in bytes of one node, and a few counts.
+type Limits struct {
+	RequestBytes    Bytes `yaml:"request_bytes" doc:"Largest Kafka request. Above it the connection is closed."`
+	RequestMemory   Bytes `yaml:"request_memory" doc:"Kafka requests in memory, over all connections; at the limit reading waits."`
+	ResponseMemory  Bytes `yaml:"response_memory" doc:"Fetched data on its way to clients, over all connections; at the limit fetches wait."`
+	AppendMemory    Bytes `yaml:"append_memory" doc:"Batches between a request or a link and the log; at the limit producers get a retriable error and links push back."`
+	TailCache       Bytes `yaml:"tail_cache" doc:"Newest batches kept in memory, over all partitions."`
+	LinkMemory      Bytes `yaml:"link_memory" doc:"Data sent on links and not confirmed, over all links."`
+	LinkWindow      Bytes `yaml:"link_window" doc:"Data sent and not confirmed, of one partition on one link."`
+	LinkReceive     Bytes `yaml:"link_receive" doc:"Received data of links that is not yet in the log, over all links."`
+	StateMemtable   Bytes `yaml:"state_memtable" doc:"Write buffer of the state database."`
+	StateCache      Bytes `yaml:"state_cache" doc:"Block cache of the state database."`
+	LogFile         Bytes `yaml:"log_file" doc:"Size of one commit log file. 1MiB to 1GiB."`
+	DiskReserve     Bytes `yaml:"disk_reserve" doc:"Preallocated space for what must still be written on a full disk."`
+	Connections     int   `yaml:"connections" doc:"Open client connections per listener; more are closed at once."`
+	TopicPartitions int   `yaml:"partitions" doc:"Partitions of the whole region."`
+}
+
+// MinFree is the free space below which writes are refused.
+type MinFree struct {
+	Percent int   `yaml:"percent" doc:"Part of the disk that stays free, 0 to 50."`
+	Bytes   Bytes `yaml:"bytes" doc:"Bytes that stay free at least. The larger of the two counts."`
+}
+
+// Log says how the process logs.
+type Log struct {
+	Level  string `yaml:"level" doc:"debug, info, warn or error."`
+	Format string `yaml:"format" doc:"text, json, or auto: text on a terminal, else json."`
+}
+
+// Kafka holds the defaults of topics that Kafka clients make.
+type Kafka struct {
+	AutoCreate      bool     `yaml:"auto_create" doc:"A topic is made when a client first asks for it."`
+	Partitions      int32    `yaml:"partitions" doc:"Partitions of a topic that does not say. 1 to 10000."`
+	MessageMaxBytes Bytes    `yaml:"message_max_bytes" doc:"Largest batch that a producer may send (max.message.bytes of a topic overrides it)."`
+	Retention       Duration `yaml:"retention" doc:"How long records are kept if neither topic nor namespace says. -1: no limit."`
+	RetentionBytes  Bytes    `yaml:"retention_bytes" doc:"How much a partition keeps if neither topic nor namespace says. -1: no limit."`
+}
+
+// Admin guards the HTTP API.
+type Admin struct {
+	Token     string `yaml:"token" doc:"Bearer token that the HTTP API asks for, at least 16 bytes. Empty: none."`
+	TokenFile string `yaml:"token_file" doc:"File that holds the token instead; white space at its end is ignored."`
+}
+
+// Defaults gives the configuration of an empty file. It lacks region.name and
+// data_dir, which have no default.
+func Defaults() Config {
+	return Config{
+		Durability:    DurabilityFsync,
+		FlushInterval: Duration(100 * time.Millisecond),
+		Shards:        16,
+		ConfigStore:   ConfigStore{Embedded: &EmbeddedStore{}},
+		Listeners: []Listener{
+			{Name: ProtocolKafka, Protocol: ProtocolKafka, Bind: defaultBind(ProtocolKafka)},
+			{Name: ProtocolAdmin, Protocol: ProtocolAdmin, Bind: defaultBind(ProtocolAdmin)},
+		},
+		Limits: Limits{
+			RequestBytes:    100 << 20,
+			RequestMemory:   256 << 20,
+			ResponseMemory:  256 << 20,
+			AppendMemory:    128 << 20,
+			TailCache:       64 << 20,
+			LinkMemory:      256 << 20,
+			LinkWindow:      16 << 20,
+			LinkReceive:     128 << 20,
+			StateMemtable:   8 << 20,
+			StateCache:      8 << 20,
+			LogFile:         64 << 20,
+			DiskReserve:     16 << 20,
+			Connections:     10_000,
+			TopicPartitions: 50_000,
+		},
+		MinFree:       MinFree{Percent: 5, Bytes: 1 << 30},
+		ShutdownGrace: Duration(30 * time.Second),
+		Log:           Log{Level: "info", Format: "auto"},
+		Kafka: Kafka{
+			AutoCreate: true, Partitions: 1, MessageMaxBytes: 1048588,
+			Retention: Duration(7 * 24 * time.Hour), RetentionBytes: -1,
+		},
+	}
+}

@@ -1,0 +1,75 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// fieldError is a refusal of a field; the path is as in the file, such as
+// listeners[1].bind.
+type fieldError struct {
+	path   string
+	reason string
+}
+
+func (e *fieldError) Error() string { return "config: " + e.path + ": " + e.reason }
+
+func refuse(path, format string, args ...any) error {
+	return &fieldError{path, fmt.Sprintf(format, args...)}
+}
+
+// lines finds the line of a field in the file.
+type lines struct{ root yaml.Node }
+
+// locate puts the line into a refusal. A field that the file does not have is at
+// the line of what would hold it.
+func (l *lines) locate(err error) error {
+	var fe *fieldError
+	if !errors.As(err, &fe) {
+		return err
+	}
+	if line := l.find(fe.path); line > 0 {
+		return fmt.Errorf("config: line %d: %s: %s", line, fe.path, fe.reason)
+	}
+	return err
+}
+
+func (l *lines) find(path string) int {
+	if len(l.root.Content) == 0 {
+		return 0
+	}
+	node, line := l.root.Content[0], 0
+	for part := range strings.SplitSeq(strings.ReplaceAll(path, "[", ".["), ".") {
+		next, at := child(node, part)
+		if next == nil {
+			return line
+		}
+		node, line = next, at
+	}
+	return line
+}
+
+// child gives a key's value or a list's element, and the line it starts in.
+func child(n *yaml.Node, part string) (*yaml.Node, int) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == part {
+				return n.Content[i+1], n.Content[i].Line
+			}
+		}
+	case yaml.SequenceNode:
+		i, err := strconv.Atoi(strings.Trim(part, "[]"))
+		if err == nil && i < len(n.Content) {
+			return n.Content[i], n.Content[i].Line
+		}
+	}
+	return nil, 0
+}

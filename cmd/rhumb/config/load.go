@@ -1,0 +1,159 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"go.yaml.in/yaml/v3"
+)
+
+// maxFileBytes bounds a configuration file, and with it what YAML can expand to.
+const maxFileBytes = 1 << 20
+
+// Load reads, completes and validates a file. Relative paths in it are taken
+// from the file's directory. Errors name the file and, where there is one, the
+// line.
+func Load(path string) (Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Config{}, rhumb.Errorf(rhumb.KindInvalid, "config: %w", err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err != nil {
+		return Config{}, rhumb.Errorf(rhumb.KindInvalid, "config: %w", err)
+	}
+	c, lines, err := parse(raw)
+	if err != nil {
+		return Config{}, rhumb.Errorf(rhumb.KindInvalid, "%s: %w", path, err)
+	}
+	if err := c.resolve(filepath.Dir(path)); err != nil {
+		return Config{}, rhumb.Errorf(rhumb.KindInvalid, "%s: %w", path, err)
+	}
+	if err := c.Validate(); err != nil {
+		return Config{}, rhumb.Errorf(rhumb.KindInvalid, "%s: %w", path, lines.locate(err))
+	}
+	return c, nil
+}
+
+// Parse reads, completes and validates the text of a file; relative paths stay.
+func Parse(raw []byte) (Config, error) {
+	c, lines, err := parse(raw)
+	if err != nil {
+		return Config{}, rhumb.Errorf(rhumb.KindInvalid, "%w", err)
+	}
+	c.complete()
+	if err := c.Validate(); err != nil {
+		return Config{}, rhumb.Errorf(rhumb.KindInvalid, "%w", lines.locate(err))
+	}
+	return c, nil
+}
+
+// parse decodes one YAML document over the defaults.
+func parse(raw []byte) (Config, *lines, error) {
+	if len(raw) > maxFileBytes {
+		return Config{}, nil, fmt.Errorf("config: file has more than %d bytes", maxFileBytes)
+	}
+	c := Defaults()
+	dec := yaml.NewDecoder(bytes.NewReader(raw))
+	dec.KnownFields(true)
+	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
+		return Config{}, nil, fmt.Errorf("config: %s", cleanYAML(err))
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return Config{}, nil, errors.New("config: only one YAML document is allowed")
+	}
+	at := &lines{}
+	if err := yaml.Unmarshal(raw, &at.root); err != nil {
+		return Config{}, nil, fmt.Errorf("config: %s", cleanYAML(err))
+	}
+	return c, at, nil
+}
+
+// cleanYAML puts the decoder's errors on one line and takes Go's type names out.
+func cleanYAML(err error) string {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	text = strings.TrimPrefix(text, "unmarshal errors:\n")
+	var out []string
+	for line := range strings.SplitSeq(text, "\n") {
+		line = strings.TrimSpace(line)
+		if before, _, ok := strings.Cut(line, " not found in type "); ok {
+			line = strings.Replace(before, "field ", "no such key: ", 1)
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "; ")
+}
+
+// complete fills in what follows from other fields.
+func (c *Config) complete() {
+	if c.ConfigStore.Embedded == nil && c.ConfigStore.Consul == nil {
+		c.ConfigStore.Embedded = &EmbeddedStore{}
+	}
+	if e := c.ConfigStore.Embedded; e != nil && e.Path == "" && c.DataDir != "" {
+		e.Path = filepath.Join(c.DataDir, "config-store")
+	}
+	for i := range c.Listeners {
+		l := &c.Listeners[i]
+		if l.Name == "" {
+			l.Name = l.Protocol
+		}
+		if l.Bind == "" {
+			l.Bind = defaultBind(l.Protocol)
+		}
+		if l.Advertise == "" && !needsAdvertise(l.Bind) {
+			l.Advertise = l.Bind
+		}
+	}
+}
+
+// needsAdvertise reports whether a bind address cannot be told to others.
+func needsAdvertise(bind string) bool {
+	host, port, err := net.SplitHostPort(bind)
+	if err != nil {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return host == "" || port == "0" || ip != nil && ip.IsUnspecified()
+}
+
+// resolve makes paths absolute, reads the token file and completes.
+func (c *Config) resolve(dir string) error {
+	paths := []*string{&c.DataDir, &c.Admin.TokenFile}
+	if c.ConfigStore.Embedded != nil {
+		paths = append(paths, &c.ConfigStore.Embedded.Path)
+	}
+	for i := range c.Listeners {
+		if t := c.Listeners[i].TLS; t != nil {
+			paths = append(paths, &t.CA, &t.Cert, &t.Key)
+		}
+	}
+	for _, p := range paths {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
+		}
+	}
+	c.complete()
+	if c.Admin.TokenFile == "" {
+		return nil
+	}
+	if c.Admin.Token != "" {
+		return refuse("admin.token_file", "cannot be given together with admin.token")
+	}
+	raw, err := os.ReadFile(c.Admin.TokenFile)
+	if err != nil {
+		return refuse("admin.token_file", "%v", err)
+	}
+	c.Admin.Token = strings.TrimRight(string(raw), " \t\r\n")
+	if c.Admin.Token == "" {
+		return refuse("admin.token_file", "the file is empty")
+	}
+	return nil
+}
