@@ -1,0 +1,434 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/storage/vfs"
+)
+
+// Report says what Open found.
+type Report struct {
+	Files int // that hold frames
+	// CutAt is where the torn tail was cut and CutBytes how far traces of frames
+	// reached behind it; 0 if nothing was torn. CutReason is for people.
+	CutAt     Mark
+	CutBytes  int64
+	CutReason string
+	// Flushed is the highest flushed mark found; Rewritten is how many bytes above it
+	// were written and flushed again.
+	Flushed   Mark
+	Rewritten int64
+	// Damaged are files, older than what recovery needs, whose beginning cannot be
+	// read: what they hold is lost here, the log works.
+	Damaged []*CorruptError
+}
+
+// head is what the beginning of a file says.
+type head struct {
+	fileHeader
+	path       string
+	name       uint64 // id by its name
+	size       int64
+	started    bool // the header is intact and of this file, not of an earlier life of it
+	checkpoint []ShardState
+	hasStart   bool // checkpoint is intact
+}
+
+// tail is a file that recovery read as a whole.
+type tail struct {
+	*head
+	run
+	after []ShardState             // of all shards behind its last frame
+	last  map[rhumb.ShardID]uint64 // the last index that it holds
+	low   map[rhumb.ShardID]uint64 // the lowest index that it cancels from
+}
+
+// Open recovers the log in cfg.Dir. Damage to what was flushed is a [CorruptError],
+// a format that this version cannot read is of kind unsupported; neither changes
+// anything on disk. The log takes frames when Run is called.
+func Open(cfg Config) (*Log, Report, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, Report{}, err
+	}
+	l := newLog(cfg)
+	var rep Report
+	if err := cfg.FS.MkdirAll(cfg.Dir); err != nil {
+		return nil, rep, err
+	}
+	heads, spares, err := l.readHeads()
+	if err != nil {
+		return nil, rep, err
+	}
+	tails, err := l.readTails(heads, &rep)
+	if err != nil {
+		return nil, rep, err
+	}
+	kept, err := checkTails(heads, tails, &rep)
+	if err != nil {
+		return nil, rep, err
+	}
+	if err := l.secure(kept, &rep); err != nil {
+		return nil, rep, err
+	}
+	l.adopt(heads, spares, kept, &rep)
+	if err := l.tidy(heads, spares); err != nil {
+		return nil, rep, errors.Join(err, l.files.close())
+	}
+	return l, rep, nil
+}
+
+func newLog(cfg Config) *Log {
+	l := &Log{cfg: cfg, runDone: make(chan struct{})}
+	l.writeCond.L, l.syncCond.L, l.prepCond.L = &l.mu, &l.mu, &l.mu
+	l.pool.New = func() any { return new(request) }
+	l.states.reset(nil)
+	l.files = fileSet{
+		fs: cfg.FS, dir: cfg.Dir, maxOpen: cfg.MaxOpen, maxSpares: cfg.MaxSpares,
+		m: map[uint64]*logFile{}, top: map[rhumb.ShardID]uint64{},
+	}
+	return l
+}
+
+// readHeads reads the beginning of each file.
+func (l *Log) readHeads() (heads []*head, spares []string, err error) {
+	names, err := l.cfg.FS.List(l.cfg.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range names { // sorted, so ids grow
+		path := filepath.Join(l.cfg.Dir, name)
+		if _, ok := parseName(name, freeSuffix); ok {
+			spares = append(spares, path)
+		}
+		if id, ok := parseName(name, logSuffix); ok {
+			h, err := readHead(l.cfg.FS, path)
+			if err != nil {
+				return nil, nil, fmt.Errorf("commitlog: open %s: %w", path, err)
+			}
+			h.name = id
+			h.started = h.started && h.id == id
+			heads = append(heads, h)
+		}
+	}
+	return heads, spares, nil
+}
+
+func readHead(fs vfs.FS, path string) (*head, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	h := &head{path: path}
+	if h.size, err = f.Size(); err != nil {
+		return nil, err
+	}
+	block := make([]byte, framesStart)
+	if n, err := f.ReadAt(block, 0); n < len(block) {
+		if err != io.EOF {
+			return nil, err
+		}
+		return h, nil
+	}
+	h.fileHeader, _, err = parseFileBlock(block)
+	if err == errNoFrame {
+		return h, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	h.started = true
+	s := &scanner{r: f, size: h.size, seed: h.seed()}
+	fh, err := s.header(framesStart)
+	if err == errNoFrame || err == errTornBody {
+		return h, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	body, err := s.body(&fh, framesStart)
+	if err != nil {
+		return nil, err
+	}
+	if fh.kind == KindCheckpoint && fh.checkBody(body) == nil {
+		h.checkpoint, err = decodeCheckpoint(slices.Clone(fh.extra(body)))
+		h.hasStart = err == nil
+	}
+	return h, nil
+}
+
+// readTails reads files as a whole, from the newest back to the first whose
+// checkpoint can be trusted: all that was before it was flushed, or is gone because
+// it was removed, which only flushed files are. It gives them oldest first.
+func (l *Log) readTails(heads []*head, rep *Report) ([]*tail, error) {
+	ids := map[uint64]bool{}
+	for _, h := range heads {
+		ids[h.name] = true
+	}
+	var tails []*tail
+	for _, h := range slices.Backward(heads) {
+		if !h.started {
+			continue
+		}
+		t, err := l.readTail(h)
+		if err != nil {
+			return nil, err
+		}
+		tails = append(tails, t)
+		if rep.Flushed.Less(t.mark) {
+			rep.Flushed = t.mark
+		}
+		if h.hasStart && (!ids[h.prev.File] || !rep.Flushed.Less(h.prev)) {
+			break
+		}
+	}
+	slices.Reverse(tails)
+	return tails, nil
+}
+
+func (l *Log) readTail(h *head) (*tail, error) {
+	f, err := l.cfg.FS.Open(h.path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	t := &tail{head: h, last: map[rhumb.ShardID]uint64{}, low: map[rhumb.ShardID]uint64{}}
+	var states shardStates
+	states.reset(h.checkpoint)
+	s := &scanner{r: f, size: h.size, seed: h.seed()}
+	t.run, err = s.scan(framesStart, func(pos int64, fh *frameHeader, body []byte) error {
+		if fh.kind == KindCheckpoint {
+			return nil
+		}
+		c := fh.change(body)
+		states.apply(&c)
+		t.note(&c)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("commitlog: read %s: %w", h.path, err)
+	}
+	t.after = states.list()
+	return t, nil
+}
+
+// note is what fileSet.apply does, for one file; low tells the files before it.
+func (t *tail) note(c *change) {
+	if c.first == 0 {
+		return
+	}
+	cancel := c.first
+	switch c.kind {
+	case KindSnapshotData:
+		t.last[c.shard] = max(t.last[c.shard], c.last)
+		return
+	case KindSnapshot:
+		cancel = c.last + 1
+	}
+	if low, ok := t.low[c.shard]; !ok || cancel < low {
+		t.low[c.shard] = cancel
+	}
+	t.last[c.shard] = c.last
+}
+
+// checkTails finds where the log ends: it gives the files up to there. What follows
+// is a torn tail if it lies at or above the flushed mark, else corruption.
+func checkTails(heads []*head, tails []*tail, rep *Report) ([]*tail, error) {
+	var kept []*tail
+	cut := &CorruptError{Reason: "nothing that the log can start with"}
+	end := Mark{} // of what is kept
+	for i, t := range tails {
+		follows := i == 0 || t.prev == end
+		if !follows || !t.hasStart {
+			if i == 0 || follows {
+				*cut = CorruptError{File: t.path, ID: t.id, Pos: framesStart, Reason: "checkpoint frame is damaged"}
+			}
+			break
+		}
+		kept = append(kept, t)
+		end = Mark{File: t.id, Pos: t.end}
+		*cut = CorruptError{File: t.path, ID: t.id, Pos: t.end, Shard: t.shard, IsShard: t.isShard, Reason: t.reason}
+		if t.reason == "" {
+			cut.Reason = "frames are missing"
+		}
+	}
+	if end.Less(rep.Flushed) {
+		nameUnstarted(heads, kept, rep.Flushed, cut)
+		return nil, cut
+	}
+	rep.Files = len(kept)
+	for _, t := range tails[max(len(kept)-1, 0):] {
+		if len(kept) > 0 && t == kept[len(kept)-1] {
+			rep.CutBytes += max(t.beyond-t.end, 0)
+		} else {
+			rep.CutBytes += max(t.end, t.beyond)
+		}
+	}
+	if rep.CutBytes > 0 {
+		rep.CutAt, rep.CutReason = end, cut.Reason
+	}
+	return kept, nil
+}
+
+// nameUnstarted points cut at a file without a header if the mark says that there
+// were flushed frames in one.
+func nameUnstarted(heads []*head, kept []*tail, flushed Mark, cut *CorruptError) {
+	for _, h := range heads {
+		if !h.started && h.name <= flushed.File && (len(kept) == 0 || h.name > kept[len(kept)-1].id) {
+			*cut = CorruptError{File: h.path, ID: h.name, Reason: "file header is damaged"}
+			return
+		}
+	}
+}
+
+// secure writes what is kept above the flushed mark again, shortens the last file to
+// its end, and flushes: until now it may only be in the system's memory, from a flush
+// that failed.
+func (l *Log) secure(kept []*tail, rep *Report) error {
+	for i, t := range kept {
+		from := int64(0)
+		if t.id < rep.Flushed.File {
+			from = t.end
+		} else if t.id == rep.Flushed.File {
+			from = min(rep.Flushed.Pos, t.end)
+		}
+		shorten := i == len(kept)-1 && t.size > t.end
+		if from >= t.end && !shorten {
+			continue
+		}
+		f, err := l.cfg.FS.OpenReadWrite(t.path)
+		if err != nil {
+			return err
+		}
+		err = rewrite(f, from, t.end)
+		if err == nil && shorten {
+			err = f.Truncate(t.end)
+		}
+		if err == nil {
+			err = f.Sync()
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("commitlog: secure %s: %w", t.path, err)
+		}
+		rep.Rewritten += t.end - from
+	}
+	return nil
+}
+
+func rewrite(f vfs.File, from, to int64) error {
+	buf := make([]byte, min(1<<20, to-from))
+	for from < to {
+		b := buf[:min(int64(len(buf)), to-from)]
+		if n, err := f.ReadAt(b, from); n < len(b) {
+			return err
+		}
+		if _, err := f.WriteAt(b, from); err != nil {
+			return err
+		}
+		from += int64(len(b))
+	}
+	return nil
+}
+
+// adopt takes over what was recovered.
+func (l *Log) adopt(heads []*head, spares []string, kept []*tail, rep *Report) {
+	l.w.nextID = 1
+	for _, h := range heads {
+		l.w.nextID = max(l.w.nextID, h.name+1)
+	}
+	for _, path := range spares {
+		id, _ := parseName(filepath.Base(path), freeSuffix)
+		l.w.nextID = max(l.w.nextID, id+1)
+	}
+	if len(kept) == 0 {
+		return
+	}
+	t := kept[len(kept)-1]
+	l.states.reset(t.after)
+	l.w.tail = Mark{File: t.id, Pos: t.end}
+	l.flushed, l.writtenEnd = l.w.tail, l.w.tail
+	rep.Files += l.adoptOld(heads, kept[0].name, rep)
+	for i, t := range kept {
+		for _, older := range l.files.m {
+			for shard, low := range t.low {
+				if last, ok := older.last[shard]; ok && last >= low {
+					older.last[shard] = low - 1
+				}
+			}
+		}
+		l.files.m[t.id] = &logFile{id: t.id, end: kept[i].end, last: t.last}
+	}
+	for _, f := range l.files.m {
+		for shard, last := range f.last {
+			l.files.top[shard] = max(l.files.top[shard], last)
+		}
+	}
+}
+
+// adoptOld takes over the files before the first that was read as a whole: what they
+// hold is known from their checkpoint and the next one's.
+func (l *Log) adoptOld(heads []*head, first uint64, rep *Report) (n int) {
+	var next *head // the next file with a checkpoint
+	for _, h := range slices.Backward(heads) {
+		switch {
+		case h.name >= first:
+			if h.name == first {
+				next = h
+			}
+			continue
+		case !h.started || !h.hasStart:
+			rep.Damaged = append(rep.Damaged, &CorruptError{File: h.path, ID: h.name, Reason: "header or checkpoint is damaged"})
+		}
+		f := &logFile{id: h.name, end: h.size, anyEnd: true, last: map[rhumb.ShardID]uint64{}}
+		if next.prev.File == h.name {
+			f.end, f.anyEnd = next.prev.Pos, false
+		}
+		before := map[rhumb.ShardID]ShardState{}
+		for _, s := range h.checkpoint {
+			before[s.Shard] = s
+		}
+		for _, s := range next.checkpoint {
+			if b := before[s.Shard]; !h.hasStart || b.Last != s.Last || b.LastTerm != s.LastTerm {
+				f.last[s.Shard] = s.Last
+			}
+		}
+		l.files.m[h.name] = f
+		if n++; h.hasStart {
+			next = h
+		}
+	}
+	return n
+}
+
+// tidy makes spares of files that hold nothing, deletes spares beyond the limit, and
+// makes all names safe, so that no file that was cut comes back.
+func (l *Log) tidy(heads []*head, spares []string) error {
+	changed := false
+	for _, path := range spares {
+		if len(l.files.spares) < l.cfg.MaxSpares {
+			l.files.spares = append(l.files.spares, path)
+			continue
+		}
+		changed = true
+		if err := l.cfg.FS.Remove(path); err != nil {
+			return err
+		}
+	}
+	for _, h := range heads {
+		if l.files.m[h.name] == nil {
+			changed = true
+			if err := l.files.retirePath(h.path); err != nil {
+				return err
+			}
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return l.cfg.FS.SyncDir(filepath.Clean(l.cfg.Dir))
+}

@@ -1,0 +1,137 @@
+package commitlog
+
+import (
+	"errors"
+	"path/filepath"
+	"syscall"
+
+	"github.com/rhumbmq/rhumb/storage/vfs"
+)
+
+// prepState is the next file, made before it is needed. Under Log.mu.
+type prepState struct {
+	wanted bool
+	busy   bool
+	ready  *prepared
+}
+
+// prepared is a file that has its name and its space, but nothing of ours in it.
+type prepared struct {
+	id   uint64
+	file vfs.File
+}
+
+// wantPrepared wakes the preparer if there is no next file yet; mu is held.
+func (l *Log) wantPrepared() {
+	p := &l.prep
+	if p.ready == nil && !p.busy && !p.wanted {
+		p.wanted = true
+		l.prepCond.Broadcast()
+	}
+}
+
+// prepareLoop makes the next file when it is wanted. If that fails, rotate tries
+// again and reports.
+func (l *Log) prepareLoop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		for !l.prep.wanted && l.err == nil && !l.writerDone {
+			l.prepCond.Wait()
+		}
+		if l.err != nil || l.writerDone {
+			return
+		}
+		l.prep.wanted, l.prep.busy = false, true
+		id := l.w.nextID // changes only in rotate, which waits while busy
+		l.mu.Unlock()
+		p, err := l.prepare(id)
+		l.mu.Lock()
+		l.prep.busy = false
+		if err == nil {
+			l.prep.ready = p
+		}
+		l.prepCond.Broadcast()
+	}
+}
+
+// prepare makes file id, out of a spare one if there is one, and makes its name
+// safe: nothing in it can be promised otherwise.
+func (l *Log) prepare(id uint64) (*prepared, error) {
+	path := l.files.path(id)
+	if spare, ok := l.files.takeSpare(); ok {
+		if err := l.cfg.FS.Rename(spare, path); err != nil {
+			return nil, err
+		}
+	}
+	f, err := l.cfg.FS.OpenReadWrite(path)
+	if err != nil {
+		return nil, err
+	}
+	// Reserving space is for speed. On a full disk the writes themselves decide.
+	err = f.Allocate(l.cfg.FileSize)
+	if err == nil || errors.Is(err, syscall.ENOSPC) {
+		err = l.cfg.FS.SyncDir(filepath.Clean(l.cfg.Dir))
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &prepared{id: id, file: f}, nil
+}
+
+// takePrepared gives the next file.
+func (l *Log) takePrepared() (*prepared, error) {
+	l.mu.Lock()
+	for l.prep.busy {
+		l.prepCond.Wait()
+	}
+	p := l.prep.ready
+	l.prep.ready, l.prep.wanted = nil, false
+	id := l.w.nextID
+	l.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	return l.prepare(id)
+}
+
+// rotate ends the active file and starts the next with its header and a checkpoint
+// of all frames placed so far.
+func (l *Log) rotate(mark Mark) error {
+	w := &l.w
+	if w.file != nil {
+		if err := l.writeVec(); err != nil {
+			return err
+		}
+		l.files.deactivate(w.file)
+		w.tail = Mark{File: w.file.id, Pos: w.pos}
+	}
+	p, err := l.takePrepared()
+	if err != nil {
+		return err
+	}
+	h := fileHeader{id: p.id, salt: l.cfg.newSalt(), prev: w.tail}
+	l.mu.Lock()
+	w.nextID = p.id + 1
+	l.mu.Unlock()
+	w.handle, w.seed = p.file, h.seed()
+	w.file = l.files.activate(p.id, p.file)
+
+	var e encoded
+	if err := e.encode(&Frame{Kind: KindCheckpoint}, appendCheckpoint(nil, l.states.list())); err != nil {
+		return err
+	}
+	e.mark = mark
+	block := h.block()
+	frame := make([]byte, frameHeaderSize, aligned(e.size))
+	e.put(frame, w.seed, framesStart)
+	frame = append(frame, e.head...)
+	w.pos = framesStart + aligned(e.size)
+	w.firstFrame = w.pos
+	w.vecAt = w.pos
+	if err := w.handle.WriteVec(0, [][]byte{block, frame[:aligned(e.size)]}); err != nil {
+		return err
+	}
+	l.files.record(w.file, w.pos, nil)
+	return nil
+}
