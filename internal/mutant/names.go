@@ -36,6 +36,30 @@ const (
 	ExpiryBorder     Name = "dedup/expiry-border"
 )
 
+// Bugs of the two ends of a session.
+const (
+	UnflushedLeaves  Name = "session/unflushed-leaves"
+	FloorIgnored     Name = "session/floor-ignored"
+	GapAsSkip        Name = "session/gap-as-skip"
+	NoGoBack         Name = "session/no-go-back"
+	StaleRead        Name = "session/stale-read"
+	WindowLeak       Name = "session/window-leak"
+	WindowIgnored    Name = "session/window-ignored"
+	RefusalConfirms  Name = "session/refusal-confirms"
+	RefusedEarly     Name = "session/refused-early"
+	ChainNotCompared Name = "session/chain-not-compared"
+	PastEndIgnored   Name = "session/past-end-ignored"
+	SkipTooFar       Name = "session/skip-too-far"
+)
+
+// Bugs that a region could have; the session tests' own region has them.
+const (
+	WatermarkApart      Name = "session/region-watermark-apart"
+	UnappliedDuplicate  Name = "session/region-unapplied-duplicate"
+	LivesShareWatermark Name = "session/region-lives-share-watermark"
+	NotDecidedAtApply   Name = "session/region-not-decided-at-apply"
+)
+
 // What is wrong with each.
 var what = map[Name]string{
 	FirstBorder:      "a batch whose first offset is the watermark is accepted",
@@ -58,6 +82,24 @@ var what = map[Name]string{
 	FourBatches:      "only four batches are remembered",
 	NoStateZero:      "a producer without state must start at zero",
 	ExpiryBorder:     "a producer expires one millisecond early",
+
+	UnflushedLeaves:  "the source sends what it has not flushed",
+	FloorIgnored:     "the source goes on from its floor without a gap",
+	GapAsSkip:        "the source calls a gap a skip over other origins",
+	NoGoBack:         "after a refusal the source goes on where it was",
+	StaleRead:        "the source uses the result of a read that it gave up",
+	WindowLeak:       "a cumulative confirmation frees all permits but one",
+	WindowIgnored:    "the source sends whatever it has read",
+	RefusalConfirms:  "a refusal confirms what was sent",
+	RefusedEarly:     "the destination refuses while messages are with the region",
+	ChainNotCompared: "the source does not compare its chain with the destination's",
+	PastEndIgnored:   "the source does not see that the destination has more than it",
+	SkipTooFar:       "the skip at the end covers what was not read yet",
+
+	WatermarkApart:      "data and watermark are applied one after the other",
+	UnappliedDuplicate:  "a duplicate is confirmed from state that is not applied",
+	LivesShareWatermark: "a new life goes on from the watermark of the life before it",
+	NotDecidedAtApply:   "what was accepted when it was proposed is applied unseen",
 }
 
 // What says what is wrong when the bug is on, "" for an unknown name.

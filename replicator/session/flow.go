@@ -1,0 +1,179 @@
+package session
+
+import (
+	"fmt"
+
+	"github.com/rhumbmq/rhumb/dedup"
+	"github.com/rhumbmq/rhumb/internal/mutant"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/wire"
+)
+
+// OnSource takes a newer snapshot of the source: its head grew, its floor moved.
+func (s *Sender) OnSource(source Source) {
+	s.source.merge(source)
+	s.pump()
+}
+
+// OnRead takes the result of a read.
+func (s *Sender) OnRead(r ReadResult) {
+	stale := r.Gen != s.gen || !s.reading
+	if mutant.On(mutant.StaleRead) {
+		stale = s.state != Flowing && s.state != Idle
+	}
+	switch {
+	case stale:
+		return
+	case r.Err != nil:
+		s.stall("read failed: " + r.Err.Error())
+		return
+	case len(r.Messages) == 0 && !r.Complete:
+		s.stall(fmt.Sprintf("read after %d gave nothing and did not reach %d", s.sent.Offset, s.limit))
+		return
+	}
+	s.reading = false
+	s.source.merge(r.Source)
+	s.ready = r.Messages
+	if r.Complete {
+		s.scanned = max(s.scanned, s.limit-1)
+	} else {
+		s.scanned = max(s.scanned, r.Messages[len(r.Messages)-1].Envelope.Last)
+	}
+	s.pump()
+}
+
+// OnQuiet says that nothing has been appended for a while. If the log ends in
+// offsets that hold nothing of this origin, a skip brings the watermark there.
+func (s *Sender) OnQuiet() {
+	if s.state != Flowing && s.state != Idle || len(s.ready) > 0 || s.reading || s.flights.bytes() > 0 {
+		return
+	}
+	to := s.scanned
+	if mutant.On(mutant.SkipTooFar) {
+		to = s.source.Head - 1
+	}
+	if to > s.sent.Offset {
+		s.sendSkip(dedup.ChainPoint{Offset: to, Chain: s.sent.Chain}, rhumb.ReasonForeign)
+		s.state = Flowing
+	}
+}
+
+// pump does whatever can be done now in flowing and idle: say what will never
+// come, send what is ready, read on.
+func (s *Sender) pump() {
+	if s.state != Flowing && s.state != Idle {
+		return
+	}
+	s.state = Flowing
+	if !s.passStart() {
+		return
+	}
+	for len(s.ready) > 0 {
+		if !s.sendReady(&s.ready[0]) {
+			return // it has to wait, or the session has ended
+		}
+		s.ready = s.ready[1:]
+	}
+	s.ready = nil
+	if s.reading || !s.passFloor() {
+		return
+	}
+	head, inFlight := s.head(), s.flights.bytes()
+	if s.source.OwnLast <= s.sent.Offset {
+		s.scanned = max(s.scanned, head-1) // nothing of this origin to read
+	}
+	switch {
+	case s.scanned < head-1 && 2*inFlight <= s.window:
+		s.read(min(s.cfg.ReadBytes, s.window-inFlight))
+	case s.scanned >= head-1 && inFlight == 0:
+		s.state = Idle
+	}
+}
+
+// head is the first offset that may not leave.
+func (s *Sender) head() rhumb.Offset {
+	if mutant.On(mutant.UnflushedLeaves) {
+		return s.source.End
+	}
+	return s.source.Head
+}
+
+func (s *Sender) read(maxBytes int) {
+	s.reading = true
+	s.gen++
+	s.limit = s.head()
+	s.actions.add(Action{Do: DoRead, Read: Read{Gen: s.gen, After: s.scanned, Limit: s.limit, MaxBytes: maxBytes}})
+}
+
+// passStart says that the edge starts later, if the position is before its
+// start. It is false if that cannot be said yet.
+func (s *Sender) passStart() bool {
+	start := s.source.Start
+	if s.sent.Offset >= start.Offset {
+		return true
+	}
+	if start.Offset >= s.head() {
+		return false
+	}
+	s.sendSkip(start, rhumb.ReasonPolicy)
+	return true
+}
+
+// passFloor says that what lies up to the floor will not come, if the position
+// is below it. It is false if that cannot be said yet: while something is in
+// flight, so that a floor that keeps moving makes one gap and not many.
+func (s *Sender) passFloor() bool {
+	floor := s.source.Floor
+	if s.sent.Offset >= floor.Offset {
+		return true
+	}
+	if mutant.On(mutant.FloorIgnored) {
+		s.sent, s.scanned = floor, max(s.scanned, floor.Offset)
+		return true
+	}
+	if floor.Offset >= s.head() || s.flights.bytes() > 0 {
+		return false
+	}
+	reason := s.source.FloorReason
+	if floor.Chain == s.sent.Chain || mutant.On(mutant.GapAsSkip) {
+		reason = rhumb.ReasonForeign // no batch of this origin lay there
+	}
+	s.sendSkip(floor, reason)
+	return true
+}
+
+// sendReady sends one message, or does what has to come before it. It is false
+// if the message has to wait or the session has ended.
+func (s *Sender) sendReady(m *Message) bool {
+	e := &m.Envelope
+	if e.Prev > s.sent.Offset && s.source.Floor.Offset < e.First && !s.passFloor() {
+		return false
+	}
+	inFlight := s.flights.bytes()
+	switch {
+	case e.Last <= s.sent.Offset:
+		return true // confirmed or skipped meanwhile
+	case e.Last >= s.head():
+		s.stall(fmt.Sprintf("read gave %d to %d, but what is from %d on may not leave", e.First, e.Last, s.source.Head))
+		return false
+	case e.Prev > s.sent.Offset || e.First <= s.sent.Offset:
+		s.stall(fmt.Sprintf("hole without a cause: after %d the log goes on with %d, prev %d", s.sent.Offset, e.First, e.Prev))
+		return false
+	case inFlight > 0 && inFlight+m.size() > s.window && !mutant.On(mutant.WindowIgnored):
+		return false
+	}
+	s.sent = dedup.ChainPoint{Offset: e.Last, Chain: e.Chain}
+	s.flights.add(s.sent, m.size())
+	s.send(&wire.Data{Session: s.session, Round: s.round, Head: s.source.Head, Envelope: *e, Batch: m.Batch})
+	return true
+}
+
+// sendSkip says that nothing comes up to a point. At most a handful of skips are
+// in flight, so they do not wait for the window.
+func (s *Sender) sendSkip(to dedup.ChainPoint, reason rhumb.Reason) {
+	skip := dedup.Skip{From: s.sent.Offset, To: to.Offset, Chain: to.Chain, Reason: reason}
+	s.sent = to
+	s.scanned = max(s.scanned, to.Offset)
+	s.flights.add(to, skipSize)
+	s.send(&wire.Skip{Session: s.session, Round: s.round, Head: s.source.Head, Skip: skip})
+}

@@ -1,0 +1,295 @@
+package session
+
+import (
+	"fmt"
+
+	"github.com/rhumbmq/rhumb/dedup"
+	"github.com/rhumbmq/rhumb/internal/mutant"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/wire"
+)
+
+// Config is what stays the same over all sessions of a sender.
+type Config struct {
+	Partition rhumb.Partition
+	Region    rhumb.RegionNumber // of the origin
+	Life      rhumb.Life         // of the origin
+	Deletions uint64             // the count that the life was born under
+	Producer  string             // rhumb.repl.<from>.<to>
+
+	// Window is the most bytes that may be sent and not confirmed; the
+	// destination may grant less. One message may be larger, alone.
+	Window int
+
+	// ReadBytes is the most bytes to ask for in one read.
+	ReadBytes int
+}
+
+// Sender is the source's side of a session. See the package comment.
+type Sender struct {
+	cfg Config
+
+	// Fixed while a session is open.
+	session wire.SessionID
+	window  int
+
+	// The state machine.
+	state State
+	code  wire.Code // why it is held, stalled, diverged, refused
+	text  string
+	round uint32
+
+	// Positions in the origin's log. Invariant while flowing or idle:
+	// confirmed <= sent <= scanned, and the end of each ready message too, < source.Head.
+	source    Source
+	confirmed dedup.ChainPoint // by the destination
+	sent      dedup.ChainPoint // everything up to here went out in this round
+	scanned   rhumb.Offset     // read up to here: what is not in ready does not exist
+	flights   flights          // between confirmed and sent
+	ready     []Message        // read, not sent yet
+
+	// The one read or check that may be under way. Answers with another gen are old.
+	gen     uint64
+	reading bool
+	limit   rhumb.Offset       // of the read
+	points  []dedup.ChainPoint // of the check
+
+	common    dedup.ChainPoint // if diverged: the last known common point
+	rewoundTo rhumb.Offset     // the last rewind's, NoOffset-1 if none
+	rewinds   uint64           // of all sessions
+
+	actions queue
+}
+
+// NewSender makes a sender in the closed state.
+func NewSender(cfg Config) *Sender {
+	none := dedup.ChainPoint{Offset: rhumb.NoOffset}
+	return &Sender{cfg: cfg, confirmed: none, sent: none, scanned: rhumb.NoOffset, common: none}
+}
+
+// Status is a snapshot of a sender for figures.
+type Status struct {
+	State     State
+	Code      wire.Code // why it is held, stalled, diverged or refused
+	Text      string
+	Confirmed rhumb.Offset // what the destination is known to have
+	Sent      rhumb.Offset
+	InFlight  int // bytes sent and not confirmed
+	Window    int
+	Round     uint32
+	Rewinds   uint64           // since the sender was made
+	Common    dedup.ChainPoint // if diverged: the last point known to be the same
+}
+
+// Status gives a snapshot.
+func (s *Sender) Status() Status {
+	return Status{State: s.state, Code: s.code, Text: s.text, Confirmed: s.confirmed.Offset, Sent: s.sent.Offset,
+		InFlight: s.flights.bytes(), Window: s.window, Round: s.round, Rewinds: s.rewinds, Common: s.common}
+}
+
+// Actions gives what has to be done since the last call, in order. The slice is
+// good until the next call of any method.
+func (s *Sender) Actions() []Action { return s.actions.take() }
+
+func (s *Sender) send(f wire.Frame) {
+	s.actions.add(Action{Do: DoSend, Frame: f})
+}
+
+// Open asks for a session under an id that was never used on this link. It may
+// be called in any state: an open session is forgotten without a word, so close
+// it first if the link still stands.
+func (s *Sender) Open(id wire.SessionID, source Source) {
+	s.leave(Opening, wire.CodeNone, "")
+	s.session, s.round, s.rewoundTo = id, 0, rhumb.NoOffset-1
+	s.source.merge(source)
+	s.send(&wire.Open{Session: id, Partition: s.cfg.Partition, Region: s.cfg.Region, Life: s.cfg.Life,
+		Deletions: s.cfg.Deletions, Head: s.source.Head, Producer: s.cfg.Producer})
+}
+
+// Close ends the session, if there is one, and tells the destination.
+func (s *Sender) Close(code wire.Code, text string) {
+	if s.state.Open() {
+		s.send(&wire.Close{Session: s.session, Code: code, Text: text})
+	}
+	s.leave(Closed, code, text)
+}
+
+// Disconnected says that the link is gone, and the session with it.
+func (s *Sender) Disconnected() { s.leave(Closed, wire.CodeNone, "disconnected") }
+
+// leave ends whatever is under way: what is in flight is not known to have
+// arrived, and answers to come are old.
+func (s *Sender) leave(to State, code wire.Code, text string) {
+	s.state, s.code, s.text = to, code, text
+	s.flights.clear()
+	s.sent, s.scanned = s.confirmed, s.confirmed.Offset
+	s.forgetReads()
+}
+
+// forgetReads makes the result of a read or check that is under way old.
+func (s *Sender) forgetReads() {
+	s.gen++
+	s.reading, s.points, s.ready = false, nil, nil
+}
+
+// OnFrame takes a frame of the destination. Frames of other sessions, and types
+// that only a source sends, are passed over.
+func (s *Sender) OnFrame(f wire.Frame) {
+	if !s.state.Open() {
+		return
+	}
+	switch f := f.(type) {
+	case *wire.State:
+		if f.Session == s.session && s.state == Opening && s.points == nil {
+			s.onState(f)
+		}
+	case *wire.Confirm:
+		if f.Session == s.session && s.state != Opening {
+			s.onConfirm(dedup.ChainPoint{Offset: f.Watermark, Chain: f.Chain})
+		}
+	case *wire.Refuse:
+		if f.Session == s.session && (s.state == Opening || f.Round == s.round) {
+			s.onRefuse(f)
+		}
+	case *wire.Close:
+		if f.Session == s.session {
+			s.end(f.Code, f.Text)
+		}
+	}
+}
+
+// onState compares what the destination has with this log.
+func (s *Sender) onState(f *wire.State) {
+	w := f.Watermark
+	if w.Region != s.cfg.Region || w.Life != s.cfg.Life {
+		s.leave(Refused, wire.CodeInvalid, fmt.Sprintf("destination answers for origin %d:%s", w.Region, w.Life))
+		return
+	}
+	s.window = min(s.cfg.Window, int(f.Window))
+	s.confirmed = dedup.ChainPoint{Offset: w.Offset, Chain: w.Chain}
+	s.points = append(make([]dedup.ChainPoint, 0, 1+dedup.RecentPoints), s.confirmed)
+	for _, p := range w.Recent {
+		if p.Known() {
+			s.points = append(s.points, p)
+		}
+	}
+	if mutant.On(mutant.ChainNotCompared) || w.Offset == rhumb.NoOffset {
+		s.flow()
+		return
+	}
+	s.gen++
+	s.actions.add(Action{Do: DoCheck, Gen: s.gen, Points: s.points})
+}
+
+// OnChains takes the answer to a check, in the order of its points.
+func (s *Sender) OnChains(gen uint64, answers []ChainAnswer) {
+	if gen != s.gen || s.state != Opening || len(answers) != len(s.points) {
+		return
+	}
+	differs := s.pastEnd(s.confirmed.Offset)
+	s.common = dedup.ChainPoint{Offset: rhumb.NoOffset}
+	for i, p := range s.points {
+		ours := answers[i]
+		if floor := s.source.Floor; p.Offset == floor.Offset {
+			ours = ChainAnswer{floor.Chain, true}
+		}
+		if !ours.Known {
+			continue
+		}
+		if ours.Chain == p.Chain && p.Offset < s.source.End {
+			s.common = p
+			break
+		}
+		differs = true
+	}
+	if differs {
+		s.diverge(fmt.Sprintf("destination has this life up to %d, which this log does not continue; it ends before %d, last known common offset %d",
+			s.confirmed.Offset, s.source.End, s.common.Offset))
+		return
+	}
+	s.flow()
+}
+
+// pastEnd reports whether the destination has more of this life than there is.
+func (s *Sender) pastEnd(w rhumb.Offset) bool {
+	return w >= s.source.End && !mutant.On(mutant.PastEndIgnored)
+}
+
+func (s *Sender) diverge(text string) { s.leave(Diverged, wire.CodeDiverged, text) }
+
+func (s *Sender) stall(text string) { s.leave(Stalled, wire.CodeUnavailable, text) }
+
+// flow starts to send right after what is confirmed.
+func (s *Sender) flow() {
+	s.forgetReads()
+	s.flights.clear()
+	s.state = Flowing
+	s.sent, s.scanned = s.confirmed, s.confirmed.Offset
+	s.pump()
+}
+
+// onConfirm takes a watermark of the destination. A late one is passed over.
+func (s *Sender) onConfirm(w dedup.ChainPoint) {
+	switch {
+	case w.Offset <= s.confirmed.Offset:
+		return
+	case s.pastEnd(w.Offset):
+		s.diverge(fmt.Sprintf("destination confirms %d, this log ends before %d", w.Offset, s.source.End))
+		return
+	case !s.flights.confirm(w):
+		s.diverge(fmt.Sprintf("destination confirms %d with another chain", w.Offset))
+		return
+	}
+	s.confirmed = w
+	if w.Offset > s.sent.Offset {
+		// What was sent before a rewind has arrived after all.
+		s.forgetReads()
+		s.sent, s.scanned = w, w.Offset
+	}
+	s.pump()
+}
+
+// onRefuse rewinds if something was missing, else ends the session.
+func (s *Sender) onRefuse(f *wire.Refuse) {
+	if f.Code != wire.CodeMissing || s.state == Opening {
+		s.end(f.Code, f.Text)
+		return
+	}
+	switch {
+	case s.pastEnd(f.Watermark):
+		s.diverge(fmt.Sprintf("destination misses what comes after %d, this log ends before %d", f.Watermark, s.source.End))
+		return
+	case f.Watermark < s.confirmed.Offset:
+		s.stall(fmt.Sprintf("destination went back from %d to %d", s.confirmed.Offset, f.Watermark))
+		return
+	case f.Watermark == s.rewoundTo:
+		s.stall(fmt.Sprintf("no progress after a rewind to %d: %s", f.Watermark, f.Text))
+		return
+	}
+	s.rewoundTo = f.Watermark
+	s.rewinds++
+	s.round++
+	if mutant.On(mutant.NoGoBack) {
+		s.flights.clear()
+		return
+	}
+	s.confirmed = dedup.ChainPoint{Offset: f.Watermark, Chain: f.Chain}
+	if mutant.On(mutant.RefusalConfirms) {
+		s.confirmed = s.sent
+	}
+	s.flow()
+}
+
+// end takes the destination's last word on the session.
+func (s *Sender) end(code wire.Code, text string) {
+	switch {
+	case code == wire.CodeDiverged:
+		s.diverge(text)
+	case code == wire.CodeHold:
+		s.leave(Held, code, text)
+	case code.Retriable():
+		s.leave(Stalled, code, text)
+	default:
+		s.leave(Refused, code, text)
+	}
+}

@@ -1,0 +1,47 @@
+package session
+
+import (
+	"github.com/rhumbmq/rhumb/dedup"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// Source is what a source says about its log of the session's origin life.
+// All offsets are the origin's. Every field only grows.
+type Source struct {
+	// Start is the place that the edge starts after; NoOffset: from the beginning.
+	// Its chain is the source's there.
+	Start dedup.ChainPoint
+
+	// Floor is the last offset that the source does not have any more, on a batch
+	// border; NoOffset: it has everything. Its chain is that before the first
+	// batch it still has: see [dedup.ChainBefore].
+	Floor dedup.ChainPoint
+
+	// FloorReason says why: retention or deleted.
+	FloorReason rhumb.Reason
+
+	// OwnLast is the last offset of the last batch of the origin, NoOffset if none.
+	// It may lie past Head.
+	OwnLast rhumb.Offset
+
+	// Head is the first offset that may not leave the region yet: what lies below
+	// is committed and flushed on a majority.
+	Head rhumb.Offset
+
+	// End is the first offset that nothing has taken yet. Invariant: Head <= End.
+	End rhumb.Offset
+}
+
+// merge takes over whatever is newer in o. Two sources' snapshots may come out of
+// order.
+func (s *Source) merge(o Source) {
+	if o.Start.Offset > s.Start.Offset {
+		s.Start = o.Start
+	}
+	if o.Floor.Offset > s.Floor.Offset {
+		s.Floor, s.FloorReason = o.Floor, o.FloorReason
+	}
+	s.OwnLast = max(s.OwnLast, o.OwnLast)
+	s.Head = max(s.Head, o.Head)
+	s.End = max(s.End, o.End)
+}
