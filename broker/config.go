@@ -105,3 +105,6 @@ func New(cfg Config) (*Broker, error) {
 
 // ClusterID is the Kafka cluster id of the region.
 func (b *Broker) ClusterID() rhumb.UUID { return b.region.ClusterID() }
+
+// MaxPartitions is the largest number of partitions that a topic may have.
+func (b *Broker) MaxPartitions() int32 { return b.cfg.MaxPartitions }

@@ -2,10 +2,14 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
+
+// ErrDeleted means that a topic was deleted under its reader.
+var ErrDeleted = errors.New("broker: topic was deleted")
 
 // FetchItem asks for records of one partition.
 type FetchItem struct {
@@ -106,7 +110,7 @@ func (f *Fetch) fail(p *fetchPart, err error) {
 func (f *Fetch) run(ctx context.Context) {
 	deadline := time.Now().Add(f.limits.MaxWait)
 	f.read(ctx)
-	if f.enough() || f.limits.MaxWait <= 0 {
+	if f.enough() || f.limits.MaxWait <= 0 || len(f.parts) == 0 {
 		return
 	}
 	signal := make(chan struct{}, 1) // one wake-up is as good as many
@@ -217,7 +221,7 @@ func (f *Fetch) gone(p *fetchPart) error {
 	if now, ok := f.b.region.TopicByID(t.ID); ok && int(p.item.Partition) < len(now.Partitions) {
 		return notLeader(t, p.item.Partition)
 	}
-	return rhumb.Errorf(rhumb.KindNotFound, "topic %s was deleted", t.Topic.Short())
+	return rhumb.Errorf(rhumb.KindNotFound, "%w: %s", ErrDeleted, t.Topic.Short())
 }
 
 // checkPosition checks the reader's epoch and offset. Out of range comes first:

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -41,6 +42,10 @@ func (b *Broker) CommitOffsets(ctx context.Context, group GroupKey, commits []Of
 	if len(commits) == 0 {
 		return nil
 	}
+	now := time.Now().UnixMilli()
+	for i := range commits {
+		commits[i].At = now
+	}
 	return b.region.CommitOffsets(ctx, group, commits)
 }
 
@@ -53,7 +58,7 @@ func (b *Broker) Offsets(group GroupKey) ([]OffsetCommit, error) {
 	}
 	live := all[:0:0]
 	for _, c := range all {
-		if _, ok := b.region.TopicByID(c.Topic); ok {
+		if _, ok := b.region.TopicByID(c.TopicID); ok {
 			live = append(live, c)
 		}
 	}

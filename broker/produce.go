@@ -33,15 +33,15 @@ type Appends struct {
 	left    int
 	answers []AppendAnswer
 	ready   []bool
-	after   func()
+	after   func(error)
 }
 
 // Append checks the batches and hands those that pass to the region, all at
 // once and in order, without waiting for any. A caller that calls it for one
-// request after another keeps the order of its requests. after, if not nil, is
-// called once when no batch is on its way any more: then Records is free again.
-// It must not block.
-func (b *Broker) Append(items []AppendItem, after func()) *Appends {
+// request after another keeps the order of its requests. after is called once
+// when no batch is on its way any more, with the first error: then Records is
+// free again. It must not block.
+func (b *Broker) Append(items []AppendItem, after func(error)) *Appends {
 	a := &Appends{
 		done:    make(chan struct{}),
 		left:    len(items) + 1, // one for this call, so that it cannot end under our hands
@@ -109,9 +109,7 @@ func (a *Appends) finish(n int) {
 		return
 	}
 	close(a.done)
-	if a.after != nil {
-		a.after()
-	}
+	a.after(a.err())
 }
 
 // Wait gives the answers, in the order of the items, when all are there, the
@@ -144,13 +142,8 @@ func (a *Appends) Wait(ctx context.Context, deadline time.Time) []AppendAnswer {
 	return answers
 }
 
-// Done is closed when no batch is on its way any more.
-func (a *Appends) Done() <-chan struct{} { return a.done }
-
-// Err gives the first error of a finished request.
-func (a *Appends) Err() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+// err gives the first error; all answers are there.
+func (a *Appends) err() error {
 	for i := range a.answers {
 		if a.answers[i].Err != nil {
 			return a.answers[i].Err

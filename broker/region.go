@@ -128,9 +128,11 @@ type GroupKey struct {
 // OffsetCommit is a group's position in a partition. It belongs to a topic's
 // id, so that a re-created topic of the same name starts without one.
 type OffsetCommit struct {
-	Topic       rhumb.UUID
+	TopicID     rhumb.UUID
+	Topic       rhumb.Topic
 	Partition   int32
 	Offset      rhumb.Offset
 	LeaderEpoch int32 // -1 if unknown
 	Metadata    string
+	At          int64 // ms since 1970
 }

@@ -118,7 +118,7 @@ func (r *Region) CommitOffsets(_ context.Context, g broker.GroupKey, commits []b
 		r.groups[g] = map[place]broker.OffsetCommit{}
 	}
 	for _, c := range commits {
-		r.groups[g][place{c.Topic, c.Partition}] = c
+		r.groups[g][place{c.TopicID, c.Partition}] = c
 	}
 	return nil
 }

@@ -1,0 +1,126 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rhumbmq/rhumb/broker"
+)
+
+// Fetch (API 1): reads record batches, waiting for new ones.
+//
+// Versions 4 to 18:
+//   - 5: log start
+//   - 7: fetch sessions
+//   - 9: leader epoch of the client
+//   - 11: preferred replica (none)
+//   - 12: flexible
+//   - 13: topic ids only
+//   - 15, 17, 18: fields of replicas, which are ignored
+//   - 16: leader hint (none is given)
+//
+// There are no transactions, so the last stable offset is the high watermark
+// and read_committed reads the same.
+const fetchKey int16 = 1
+
+// fetchWithIDs is the first version that names topics by id.
+const fetchWithIDs = 13
+
+// maxFetchWait bounds how long a fetch may ask to wait.
+const maxFetchWait = 5 * time.Minute
+
+func init() { register(api{key: fetchKey, min: 4, max: 18, handle: fetch}) }
+
+// fetch runs in a goroutine of its own, after the fetch before it on the same
+// connection; the reader goes on meanwhile.
+func fetch(_ context.Context, r *request) (reply, error) {
+	req, err := decode[kmsg.FetchRequest](r)
+	if err != nil {
+		return nil, err
+	}
+	c := r.conn
+	before, done := c.lastFetch, make(chan struct{})
+	c.lastFetch = done
+	var resp response
+	go func() {
+		defer close(done)
+		if before != nil {
+			<-before
+		}
+		resp = c.server.fetch(c.polls, req)
+	}()
+	return func(context.Context) response {
+		<-done // soon after polls ends, which is at the latest when ctx does
+		return resp
+	}, nil
+}
+
+func (s *Server) fetch(ctx context.Context, req *kmsg.FetchRequest) response {
+	sess, full, err := s.sessions.open(ctx, req)
+	if err != nil {
+		return response{bufs: encodeFetch(fetchAnswer{version: req.Version, code: codeOf(scopeRead, err)})}
+	}
+	defer sess.done()
+	parts := make([]*sessionPart, 0, sess.order.Len())
+	items := make([]broker.FetchItem, 0, sess.order.Len())
+	topics := map[partKey]*found{}
+	for e := sess.order.Front(); e != nil; e = e.Next() {
+		p := e.Value.(*sessionPart)
+		parts = append(parts, p)
+		items = append(items, s.fetchItem(topics, sess.byID, p))
+	}
+	answers, release := s.broker.Fetch(ctx, items, s.fetchLimits(req))
+	out := fetchAnswer{version: req.Version, session: sess.id}
+	for i, p := range parts {
+		if sess.byID && errors.Is(answers[i].Err, broker.ErrDeleted) {
+			answers[i].Err = errTopicID
+		}
+		if p.changed(&answers[i]) || full {
+			out.parts = append(out.parts, fetchPart{part: p, answer: &answers[i], code: codeOf(scopeRead, answers[i].Err)})
+		}
+		if len(answers[i].Batches) > 0 {
+			sess.order.MoveToBack(sess.index[p.key]) // the others come first next time
+		}
+	}
+	return response{bufs: encodeFetch(out), release: release}
+}
+
+type found struct {
+	topic *broker.TopicInfo
+	err   error
+}
+
+// fetchItem looks each topic up once per fetch.
+func (s *Server) fetchItem(topics map[partKey]*found, byID bool, p *sessionPart) broker.FetchItem {
+	key := p.key
+	key.partition = 0
+	f := topics[key]
+	if f == nil {
+		topic, err := s.findTopic(byID, key.topic, key.id)
+		f = &found{topic, err}
+		topics[key] = f
+	}
+	return broker.FetchItem{Topic: f.topic, Err: f.err, Partition: p.key.partition, Offset: p.offset,
+		MaxBytes: int(max(p.maxBytes, 0)), LeaderEpoch: p.leaderEpoch}
+}
+
+func (s *Server) fetchLimits(req *kmsg.FetchRequest) broker.FetchLimits {
+	most := min(int(max(req.MaxBytes, 0)), s.cfg.FetchMaxBytes)
+	return broker.FetchLimits{
+		MinBytes: min(int(req.MinBytes), most),
+		MaxBytes: most,
+		MaxWait:  min(time.Duration(req.MaxWaitMillis)*time.Millisecond, maxFetchWait),
+		Budget:   s.fetches,
+	}
+}
+
+// changed reports whether an answer within a session has to name the partition,
+// and remembers what it says.
+func (p *sessionPart) changed(a *broker.FetchAnswer) bool {
+	news := !p.told || len(a.Batches) > 0 || a.Err != nil || a.State.End != p.end || a.State.LogStart != p.logStart
+	p.told, p.end, p.logStart = a.Err == nil, a.State.End, a.State.LogStart
+	return news
+}

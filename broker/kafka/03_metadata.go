@@ -1,0 +1,132 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// Metadata (API 3): nodes and topics.
+//
+// Versions 0 to 13:
+//   - 1: null means all topics, an empty list none (in 0 it means all)
+//   - 4: auto-creation can be declined
+//   - 5: offline replicas
+//   - 7: leader epochs
+//   - 8: authorized operations, which nobody restricts yet: not given
+//   - 9: flexible
+//   - 10: topic ids
+//   - 12: topics may be asked for by id alone
+//   - 13: top-level error
+//
+// A topic that is created here is answered when it can be written. Nodes are
+// named with the addresses of the listener that was asked.
+func init() {
+	register(api{key: 3, min: 0, max: 13, handle: decodes(metadata)})
+}
+
+// Versions of Metadata that change the request's meaning.
+const (
+	metadataEmptyIsNone    = 1
+	metadataCreateOptional = 4
+)
+
+// notGiven stands for a set of operations that was not asked for.
+const notGiven = -1 << 31
+
+func metadata(ctx context.Context, r *request, req *kmsg.MetadataRequest) (kmsg.Response, error) {
+	s := r.conn.server
+	resp := req.ResponseKind().(*kmsg.MetadataResponse)
+	host, port := r.conn.address()
+	node := kmsg.NewMetadataResponseBroker()
+	node.NodeID, node.Host, node.Port, node.Rack = s.cfg.NodeID, host, port, s.rack()
+	resp.Brokers = append(resp.Brokers, node)
+	resp.ClusterID = ptr(s.broker.ClusterID().String())
+	resp.ControllerID = s.cfg.NodeID
+	resp.AuthorizedOperations = notGiven
+	if req.Topics == nil || len(req.Topics) == 0 && req.Version < metadataEmptyIsNone {
+		for _, info := range s.broker.Topics() {
+			resp.Topics = append(resp.Topics, s.describeTopic(info.Topic.Short(), &info))
+		}
+		return resp, nil
+	}
+	create := req.Version < metadataCreateOptional || req.AllowAutoTopicCreation
+	for _, ask := range distinct(req.Topics) {
+		resp.Topics = append(resp.Topics, s.askedTopic(ctx, &ask, create))
+	}
+	return resp, nil
+}
+
+// distinct drops what is asked twice: some clients do, and count answers.
+func distinct(asked []kmsg.MetadataRequestTopic) []kmsg.MetadataRequestTopic {
+	type key struct {
+		named bool
+		name  string
+		id    [16]byte
+	}
+	seen := map[key]bool{}
+	var out []kmsg.MetadataRequestTopic
+	for _, t := range asked {
+		k := key{named: t.Topic != nil, id: t.TopicID}
+		if t.Topic != nil {
+			k.name, k.id = *t.Topic, [16]byte{}
+		}
+		if !seen[k] {
+			seen[k] = true
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func (s *Server) askedTopic(ctx context.Context, ask *kmsg.MetadataRequestTopic, create bool) kmsg.MetadataResponseTopic {
+	if ask.Topic == nil {
+		info, err := s.findTopic(true, "", ask.TopicID)
+		if err != nil {
+			return failedTopic(nil, ask.TopicID, err)
+		}
+		return s.describeTopic(info.Topic.Short(), info)
+	}
+	name, err := parseTopic(*ask.Topic)
+	if err != nil {
+		return failedTopic(ask.Topic, ask.TopicID, err)
+	}
+	info, err := s.broker.Ensure(ctx, name, create)
+	if err != nil {
+		return failedTopic(ask.Topic, [16]byte{}, err)
+	}
+	return s.describeTopic(*ask.Topic, &info)
+}
+
+func failedTopic(name *string, id [16]byte, err error) kmsg.MetadataResponseTopic {
+	t := kmsg.NewMetadataResponseTopic()
+	t.Topic, t.TopicID, t.AuthorizedOperations = name, id, notGiven
+	t.ErrorCode = codeOf(scopeRead, err)
+	return t
+}
+
+// describeTopic names the topic as the client did.
+func (s *Server) describeTopic(name string, info *broker.TopicInfo) kmsg.MetadataResponseTopic {
+	t := kmsg.NewMetadataResponseTopic()
+	t.Topic, t.TopicID, t.AuthorizedOperations = &name, info.ID, notGiven
+	here := []int32{s.cfg.NodeID}
+	for i := range info.Partitions {
+		p := kmsg.NewMetadataResponseTopicPartition()
+		p.Partition, p.Leader, p.Replicas, p.ISR = int32(i), s.cfg.NodeID, here, here
+		state, err := s.broker.State(info, p.Partition)
+		if err == nil && !info.Partitions[i].Ready {
+			err = rhumb.Errorf(rhumb.KindNotLeader, "partition is being created")
+		}
+		p.LeaderEpoch = state.LeaderEpoch
+		if err != nil {
+			// The leader is named although it is not there yet: clients ask again,
+			// and some give up on a partition without one.
+			p.ErrorCode, p.LeaderEpoch = codeLeaderNotAvailable, -1
+		}
+		t.Partitions = append(t.Partitions, p)
+	}
+	return t
+}

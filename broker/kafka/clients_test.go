@@ -1,0 +1,232 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// consume reads n records of a topic from the start.
+func (h *harness) consume(c *kgo.Client, n int) []*kgo.Record {
+	h.Helper()
+	var got []*kgo.Record
+	ctx := h.ctx()
+	for len(got) < n {
+		fetches := c.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			h.Fatalf("after %d of %d records: %v", len(got), n, err)
+		}
+		got = append(got, fetches.Records()...)
+	}
+	return got
+}
+
+func TestFranzProducesAndConsumes(t *testing.T) {
+	h := start(t)
+	const n = 500
+	p := h.client(kgo.DefaultProduceTopic("orders"))
+	for i := range n {
+		p.Produce(h.ctx(), &kgo.Record{Key: []byte{byte(i)}, Value: []byte(strconv.Itoa(i)),
+			Headers: []kgo.RecordHeader{{Key: "h", Value: nil}}}, func(r *kgo.Record, err error) {
+			if err != nil || r.Offset != int64(i) {
+				t.Errorf("record %d at %d: %v", i, r.Offset, err)
+			}
+		})
+	}
+	if err := p.Flush(h.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range h.consume(h.client(kgo.ConsumeTopics("orders")), n) {
+		if string(r.Value) != strconv.Itoa(i) || r.Offset != int64(i) {
+			t.Fatalf("record %d is %q at offset %d", i, r.Value, r.Offset)
+		}
+	}
+}
+
+func TestFranzEveryCodec(t *testing.T) {
+	h := start(t)
+	h.topic("full", 1, map[string]string{"validate": "full"})
+	codecs := map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(),
+		"snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression()}
+	for name, codec := range codecs {
+		c := h.client(kgo.ProducerBatchCompression(codec), kgo.DefaultProduceTopic("full"))
+		for range 20 {
+			c.Produce(h.ctx(), kgo.StringRecord(fmt.Sprintf("%s %0200d", name, 7)), func(_ *kgo.Record, err error) {
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		if err := c.Flush(h.ctx()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.consume(h.client(kgo.ConsumeTopics("full")), 20*len(codecs))
+}
+
+func TestFranzFullTopicName(t *testing.T) {
+	h := start(t)
+	c := h.client()
+	for _, name := range []string{"persistent://acme/shop/orders", "persistent://public/default/orders"} {
+		if err := c.ProduceSync(h.ctx(), &kgo.Record{Topic: name, Value: []byte("x")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		h.consume(h.client(kgo.ConsumeTopics(name)), 1)
+	}
+	if _, ok := h.region.Topic(rhumb.Topic{Tenant: "acme", Namespace: "shop", Name: "orders"}); !ok {
+		t.Fatal("no topic in acme/shop")
+	}
+	h.consume(h.client(kgo.ConsumeTopics("orders")), 1) // the bare name is public/default
+}
+
+// A connection that is cut after the append and before the answer makes the
+// client send again; each record is stored once, in order.
+func TestP60ConnectionsCutMidProduce(t *testing.T) {
+	h := start(t)
+	h.topic("cut", 1, nil)
+	const n = 300
+	appended := 0
+	h.region.OnAppend(func(rhumb.PartitionRef, broker.AppendRequest) error {
+		if appended++; appended%7 == 0 {
+			go h.cut()
+		}
+		return nil
+	})
+	c := h.client(kgo.DefaultProduceTopic("cut"), kgo.ProducerLinger(0), kgo.MaxBufferedRecords(20), kgo.ProducerBatchMaxBytes(512),
+		kgo.RetryBackoffFn(func(int) time.Duration { return time.Millisecond }))
+	for i := range n {
+		c.Produce(h.ctx(), kgo.StringRecord(strconv.Itoa(i)), func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Errorf("record %d: %v", i, err)
+			}
+		})
+	}
+	if err := c.Flush(h.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	h.region.OnAppend(nil)
+	for i, r := range h.consume(h.client(kgo.ConsumeTopics("cut")), n) {
+		if string(r.Value) != strconv.Itoa(i) {
+			t.Fatalf("record %d is %q", i, r.Value)
+		}
+	}
+	if end := h.ends("cut"); end != n {
+		t.Fatalf("%d records stored, want %d", end, n)
+	}
+}
+
+// cut closes every connection that is open now.
+func (h *harness) cut() {
+	h.server.mu.Lock()
+	defer h.server.mu.Unlock()
+	for c := range h.server.open {
+		c.nc.Close()
+	}
+}
+
+func (h *harness) ends(topic string) int64 {
+	h.Helper()
+	ends, err := h.admin().ListEndOffsets(h.ctx(), topic)
+	if err != nil {
+		h.Fatal(err)
+	}
+	o, _ := ends.Lookup(topic, 0)
+	return o.Offset
+}
+
+func TestFranzSimpleConsumerCommits(t *testing.T) {
+	h := start(t)
+	info := h.topic("t", 2, nil)
+	adm := h.admin()
+	var os kadm.Offsets
+	os.Add(kadm.Offset{Topic: "t", Partition: 1, At: 5, LeaderEpoch: 1, Metadata: "m"})
+	if err := adm.CommitAllOffsets(h.ctx(), "g", os); err != nil {
+		t.Fatal(err)
+	}
+	got, err := adm.FetchOffsets(h.ctx(), "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, ok := got.Lookup("t", 1); !ok || o.At != 5 || o.Metadata != "m" || o.LeaderEpoch != 1 {
+		t.Fatalf("fetched %+v", o)
+	}
+	if err := h.broker.DeleteTopic(h.ctx(), info); err != nil {
+		t.Fatal(err)
+	}
+	h.topic("t", 2, nil)
+	got, err = adm.FetchOffsets(h.ctx(), "g")
+	if err != nil || len(got) != 0 {
+		t.Fatalf("P03: a new topic has the positions of the old one: %v, %v", got, err)
+	}
+}
+
+func TestFranzTransactionsAreRefusedCleanly(t *testing.T) {
+	h := start(t)
+	c := h.client(kgo.TransactionalID("tx"), kgo.DefaultProduceTopic("t"))
+	err := c.BeginTransaction()
+	if !errors.Is(err, kerr.TransactionalIDAuthorizationFailed) {
+		t.Fatalf("error %v", err)
+	}
+}
+
+func TestFranzAdmin(t *testing.T) {
+	h := start(t)
+	adm := h.admin()
+	created, err := adm.CreateTopic(h.ctx(), 3, 1, map[string]*string{"cleanup.policy": ptr("compact"), "flush.ms": ptr("5")}, "made")
+	if err != nil || created.NumPartitions != 3 || created.ID == (kadm.TopicID{}) {
+		t.Fatalf("%+v, %v", created, err)
+	}
+	if _, err := adm.CreateTopic(h.ctx(), 3, 1, nil, "made"); !errors.Is(err, kerr.TopicAlreadyExists) {
+		t.Fatalf("created twice: %v", err)
+	}
+	configs, err := adm.DescribeTopicConfigs(h.ctx(), "made")
+	if err != nil || configs[0].Err != nil {
+		t.Fatal(err, configs)
+	}
+	values := map[string]string{}
+	for _, c := range configs[0].Configs {
+		values[c.Key] = c.MaybeValue()
+	}
+	if values["cleanup.policy"] != "compact" || values["flush.ms"] != "5" || values["max.message.bytes"] != "1048588" {
+		t.Fatalf("settings %v", values)
+	}
+	if meta, err := adm.Metadata(h.ctx()); err != nil || meta.Controller != testNode || *meta.Brokers[0].Rack != "us" ||
+		meta.Cluster != h.region.ClusterID().String() {
+		t.Fatalf("%+v, %v", meta, err)
+	}
+	if _, err := adm.DescribeBrokerConfigs(h.ctx(), testNode); err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := adm.DeleteTopics(h.ctx(), "made", "absent"); err != nil || resp["made"].Err != nil ||
+		!errors.Is(resp["absent"].Err, kerr.UnknownTopicOrPartition) || resp["absent"].ErrMessage == "" {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+}
+
+func TestFranzDeleteRecordsAndReset(t *testing.T) {
+	h := start(t)
+	c := h.client(kgo.DefaultProduceTopic("t"))
+	for range 10 {
+		if err := c.ProduceSync(h.ctx(), kgo.StringRecord("x")).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var os kadm.Offsets
+	os.Add(kadm.Offset{Topic: "t", Partition: 0, At: 4})
+	resp, err := h.admin().DeleteRecords(h.ctx(), os)
+	if err != nil || resp.Error() != nil || resp["t"][0].LowWatermark != 4 {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	if r := h.consume(h.client(kgo.ConsumeTopics("t")), 6); r[0].Offset != 4 {
+		t.Fatalf("P100: earliest is %d, want 4", r[0].Offset)
+	}
+}

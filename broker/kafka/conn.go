@@ -1,0 +1,234 @@
+package kafka
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// conn is one client connection.
+type conn struct {
+	server *Server
+	at     *bound
+	nc     net.Conn
+	in     *bufio.Reader
+	ctx    context.Context // until the connection is closed
+	cancel context.CancelFunc
+	queue  chan pending // requests in order; its capacity is MaxInFlight
+
+	// unanswered holds a token per produce without an answer that is not stored
+	// yet; its capacity is MaxInFlight, too.
+	unanswered chan struct{}
+
+	mu       sync.Mutex
+	draining bool
+	refused  error // why a request without an answer failed
+
+	// polls ends when there is nobody left to wait for: the client has gone or
+	// the server drains.
+	polls     context.Context
+	stopPolls context.CancelFunc
+
+	// Owned by the reader.
+	lastFetch <-chan struct{} // closed when the fetch before is answered
+}
+
+// pending is a request that waits for its answer.
+type pending struct {
+	r     *request
+	reply reply
+}
+
+// readBuffer holds small requests; the bodies of large ones bypass it.
+const readBuffer = 16 << 10
+
+func newConn(s *Server, at *bound, nc net.Conn) *conn {
+	c := &conn{server: s, at: at, nc: nc, queue: make(chan pending, s.cfg.MaxInFlight)}
+	c.unanswered = make(chan struct{}, s.cfg.MaxInFlight)
+	c.in = bufio.NewReaderSize(nc, readBuffer)
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.polls, c.stopPolls = context.WithCancel(c.ctx)
+	return c
+}
+
+// run serves the connection until its end.
+func (c *conn) run() {
+	defer c.cancel()
+	if !c.handshake() {
+		c.nc.Close()
+		return
+	}
+	var writer sync.WaitGroup
+	writer.Go(c.write)
+	err := c.read()
+	c.stopPolls()
+	close(c.queue)
+	writer.Wait()
+	c.server.report(c, err)
+}
+
+func (c *conn) handshake() bool {
+	t, ok := c.nc.(*tls.Conn)
+	if !ok {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, c.server.cfg.IOTimeout)
+	defer cancel()
+	if err := t.HandshakeContext(ctx); err != nil {
+		c.server.report(c, fmt.Errorf("%w: tls handshake: %w", errForeign, err))
+		return false
+	}
+	return true
+}
+
+func (c *conn) read() error {
+	for {
+		r, err := c.readRequest()
+		if err != nil {
+			return err
+		}
+		answer, err := r.api.handle(c.ctx, r)
+		if err != nil {
+			r.hold(0)
+			return err
+		}
+		if answer == nil {
+			continue // the appends give back what the request holds
+		}
+		c.queue <- pending{r, answer}
+	}
+}
+
+// setReadDeadline sets how long the next bytes may take, unless the connection
+// drains: then the deadline stays in the past.
+func (c *conn) setReadDeadline(d time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.draining {
+		return os.ErrDeadlineExceeded
+	}
+	return c.nc.SetReadDeadline(time.Now().Add(d))
+}
+
+// drain stops reading; what is in flight is answered, then the connection ends.
+func (c *conn) drain() {
+	c.mu.Lock()
+	c.draining = true
+	c.nc.SetReadDeadline(time.Unix(1, 0)) // an error means that it is closed already
+	c.mu.Unlock()
+	c.stopPolls()
+}
+
+// abort ends the connection like drain does, and says why. It does not block.
+func (c *conn) abort(err error) {
+	c.mu.Lock()
+	if c.refused == nil {
+		c.refused = err
+	}
+	c.mu.Unlock()
+	c.drain()
+}
+
+// refusal is what abort said.
+func (c *conn) refusal() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused
+}
+
+// isDraining tells an end that the server wanted from one that it did not.
+func (c *conn) isDraining() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.draining
+}
+
+// write sends answers in the order of the requests. After a failed send it goes
+// on to call replies, since they hold what must be given back.
+func (c *conn) write() {
+	defer c.nc.Close()
+	broken := false
+	for p := range c.queue {
+		if broken {
+			c.cancel() // replies end soon
+		}
+		resp := p.reply(c.ctx)
+		if !broken {
+			if err := c.send(p.r, resp.bufs); err != nil {
+				broken = true
+				c.nc.Close() // wakes the reader
+			}
+		}
+		if resp.release != nil {
+			resp.release()
+		}
+		if !p.r.appending {
+			p.r.hold(0)
+		}
+	}
+}
+
+// sendSlice bounds what has to get through within IOTimeout.
+const sendSlice = 1 << 20
+
+// send writes one answer: length, correlation id, tags where the version has
+// them, body. ApiVersions never has tags, so that any client can read it.
+func (c *conn) send(r *request, body net.Buffers) error {
+	head := make([]byte, 8, 9)
+	if r.flexible && r.api.key != apiVersionsKey {
+		head = append(head, 0)
+	}
+	size := len(head) - 4
+	for _, b := range body {
+		size += len(b)
+	}
+	binary.BigEndian.PutUint32(head, uint32(size))
+	binary.BigEndian.PutUint32(head[4:], uint32(r.correlation))
+	bufs := append(net.Buffers{head}, body...)
+	for len(bufs) > 0 {
+		n, taken := 0, 0
+		for n < len(bufs) && taken < sendSlice {
+			taken += len(bufs[n])
+			n++
+		}
+		if err := c.nc.SetWriteDeadline(time.Now().Add(c.server.cfg.IOTimeout)); err != nil {
+			return err
+		}
+		if err := writeBuffers(c.nc, bufs[:n]); err != nil {
+			return err
+		}
+		bufs = bufs[n:]
+	}
+	return nil
+}
+
+// writeBuffers hands all to the kernel at once where it can, without a copy. A
+// TLS connection would make a record of each buffer, so it gets them joined.
+func writeBuffers(nc net.Conn, bufs net.Buffers) error {
+	if _, ok := nc.(*net.TCPConn); ok || len(bufs) == 1 {
+		_, err := bufs.WriteTo(nc)
+		return err
+	}
+	w := bufio.NewWriterSize(nc, 32<<10)
+	for _, b := range bufs {
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// isOrderly reports whether a connection's end is nothing to tell about.
+func isOrderly(err error) bool {
+	var timeout net.Error
+	return err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, errClosed) || errors.As(err, &timeout)
+}
