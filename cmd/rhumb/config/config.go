@@ -63,7 +63,7 @@ type Listener struct {
 	Name      string `yaml:"name" doc:"Name in logs and metrics, unique in the list. Empty: the protocol."`
 	Protocol  string `yaml:"protocol" doc:"kafka, admin (HTTP: API, metrics, health) or geo (QUIC over UDP, from other regions). Required."`
 	Bind      string `yaml:"bind" doc:"host:port to bind; [::1]:9092 for IPv6; an empty host is every address. Empty: the protocol's default port on loopback."`
-	Advertise string `yaml:"advertise" doc:"host:port that clients or other regions are told. Empty: bind; required for kafka and geo if bind is every address or port 0."`
+	Advertise string `yaml:"advertise" doc:"host:port that clients or other regions are told. Empty: bind, with the port that was bound if it says 0; required for kafka and geo if bind is every address."`
 	TLS       *TLS   `yaml:"tls"`
 }
 
