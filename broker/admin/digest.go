@@ -169,17 +169,28 @@ func (d *digester) batch(b Batch) (next rhumb.Offset, err error) {
 		return 0, fmt.Errorf("local offset %d: %w", b.Base, err)
 	}
 	next = b.Base + rhumb.Offset(h.LastOffsetDelta) + 1
+	if h.Attributes&codec.AttrControl != 0 {
+		return next, nil // markers of transactions belong to the region that wrote them
+	}
 	if b.Region != d.q.Region || b.Life != d.q.Life || b.Last < d.q.From || b.First > d.q.To {
 		return next, nil
 	}
-	line := api.DigestBatch{First: b.First, Last: b.Last, Count: h.Count,
-		CRC:  fmt.Sprintf("%08x", codec.Checksum(b.Bytes[crcStart:])),
+	crc := codec.Checksum(b.Bytes[crcStart:])
+	line := api.DigestBatch{First: b.First, Last: b.Last, Count: h.Count, CRC: fmt.Sprintf("%08x", crc),
 		Hash: hex64(xxhash.Sum64(b.Bytes[hashStart:]))}
-	if !d.q.Records {
+	if crc != h.CRC {
+		line.Broken = fmt.Sprintf("CRC of its bytes is %08x, it states %08x", crc, h.CRC)
+	}
+	if !d.q.Records || line.Broken != "" {
 		return next, d.out.Encode(api.DigestLine{Batch: &line})
 	}
+	return next, d.records(b, line)
+}
+
+// records writes a batch's line and those of its records that are asked for.
+func (d *digester) records(b Batch, line api.DigestBatch) error {
 	var lines []api.DigestRecord
-	err = eachRecord(b.Bytes, func(rec record) error {
+	err := eachRecord(b.Bytes, func(rec record) error {
 		at := b.First + rhumb.Offset(rec.delta)
 		if at >= d.q.From && at <= d.q.To {
 			lines = append(lines, api.DigestRecord{Offset: at, Hash: hex64(rec.hash())})
@@ -190,12 +201,12 @@ func (d *digester) batch(b Batch) (next rhumb.Offset, err error) {
 		line.Broken, lines = err.Error(), nil
 	}
 	if err := d.out.Encode(api.DigestLine{Batch: &line}); err != nil {
-		return 0, err
+		return err
 	}
 	for i := range lines {
 		if err := d.out.Encode(api.DigestLine{Record: &lines[i]}); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return next, nil
+	return nil
 }

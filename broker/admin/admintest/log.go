@@ -99,7 +99,7 @@ func (l *Log) CopyFrom(from *Log) {
 		}
 	}
 	st, _ := from.region.State(from.ref)
-	l.Account(number, life, st.End-1, rhumb.NoOffset)
+	l.Account(from, st.End-1, rhumb.NoOffset)
 }
 
 func (l *Log) origin(region rhumb.RegionNumber, life rhumb.Life) *admin.Origin {
@@ -113,18 +113,36 @@ func (l *Log) origin(region rhumb.RegionNumber, life rhumb.Life) *admin.Origin {
 	return &l.state.Origins[len(l.state.Origins)-1]
 }
 
-// Account raises an origin's watermark and floor.
-func (l *Log) Account(region rhumb.RegionNumber, life rhumb.Life, watermark, floor rhumb.Offset) {
+// Account raises watermark and floor of another log's own life, as a skip does.
+func (l *Log) Account(from *Log, watermark, floor rhumb.Offset) {
+	chain := from.chainAt(watermark)
 	l.region.change(func() {
-		o := l.origin(region, life)
-		o.Watermark, o.Floor = max(o.Watermark, watermark), max(o.Floor, floor)
+		o := l.origin(from.region.Identity.Number, from.state.Life)
+		if watermark >= o.Watermark {
+			o.Watermark, o.Chain = watermark, chain
+		}
+		o.Floor = max(o.Floor, floor)
 	})
 }
 
-// Gap stores a gap record and moves floor and watermark past it.
-func (l *Log) Gap(g admin.Gap) {
-	l.region.change(func() { l.gaps = append(l.gaps, g) })
-	l.Account(g.Region, g.Life, g.To, g.To)
+// chainAt gives the chain value of the log's own life at an offset.
+func (l *Log) chainAt(offset rhumb.Offset) (chain uint64) {
+	for _, b := range l.Batches() {
+		if h, err := codec.ParseBatch(b.Bytes); err == nil && b.Life == l.state.Life && b.Last <= offset {
+			chain = codec.NextChain(chain, b.First, b.Last, h.CRC)
+		}
+	}
+	return chain
+}
+
+// Gap stores a gap record for another log's own life, and moves floor and
+// watermark past it.
+func (l *Log) Gap(from *Log, first, last rhumb.Offset, reason rhumb.Reason) {
+	l.region.change(func() {
+		l.gaps = append(l.gaps, admin.Gap{Region: from.region.Identity.Number, Life: from.state.Life, From: first, To: last,
+			Reason: reason, At: 1_700_000_000_000})
+	})
+	l.Account(from, last, last)
 }
 
 // Trim moves the log start, as retention does.

@@ -32,7 +32,7 @@ type DigestBatch struct {
 	Count  int32        `json:"count"`
 	CRC    string       `json:"crc"`              // Kafka's batch CRC32C, computed from the bytes
 	Hash   string       `json:"hash"`             // xxhash64 of the batch after its patched header, from byte 16 on
-	Broken string       `json:"broken,omitempty"` // why its records cannot be read, with Records
+	Broken string       `json:"broken,omitempty"` // why it or its records cannot be trusted; unreadable records are found only with Records
 }
 
 // DigestRecord describes one record. Hash covers timestamp, key, value and

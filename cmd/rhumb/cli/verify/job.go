@@ -1,0 +1,230 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// maxTries is how often an origin life is compared again because retention moved.
+const maxTries = 3
+
+// job compares one origin life of one partition.
+type job struct {
+	r         *runner
+	topic     rhumb.Topic
+	partition int
+	key       life
+	m         measured
+	strict    bool // late is unknown: the caller waited for it in vain
+
+	at     [2]api.Origin // what each side accounts for
+	source int           // the side whose own life it is, -1 if neither
+	out    Origin
+}
+
+func (j *job) run(ctx context.Context) error {
+	j.out = Origin{Topic: j.topic.String(), Partition: int32(j.partition), Region: j.key.region, Life: j.key.life,
+		Compared: Range{0, -1}, Findings: []Finding{}, Explained: []Explained{}}
+	known := j.figures()
+	if known != [2]bool{true, true} {
+		j.oneSided(known)
+		return nil
+	}
+	for i := range j.at {
+		other := j.at[1-i]
+		if behind := other.LastRecord - j.at[i].Watermark; behind > 0 && 1-i == j.source {
+			j.out.Late = map[string]int64{j.r.names[i]: int64(behind)}
+		}
+	}
+	hi := min(j.at[0].Watermark, j.at[1].Watermark)
+	if hi < 0 {
+		j.nothingYet()
+		return nil
+	}
+	for try := 1; ; try++ {
+		t, err := j.compare(ctx, hi)
+		if err != nil {
+			return err
+		}
+		if len(t.found) == 0 || try == maxTries {
+			j.conclude(t, hi)
+			return nil
+		}
+		moved, err := j.refresh(ctx)
+		if err != nil {
+			return err
+		}
+		if !moved {
+			j.conclude(t, hi)
+			return nil
+		}
+	}
+}
+
+// figures picks what each side accounts for of the life. Where it is one side's
+// own, that side's figures are the later ones.
+func (j *job) figures() (known [2]bool) {
+	j.source = -1
+	for i := range j.at {
+		j.at[i], known[i] = origin(j.m.follow[i], j.partition, j.key)
+		if known[i] && j.at[i].Own {
+			j.source = i
+		}
+		if known[i] && j.at[i].RegionName != "" {
+			j.out.Name = j.at[i].RegionName
+		}
+	}
+	if j.source >= 0 {
+		if later, still := origin(j.m.lead[j.source], j.partition, j.key); still {
+			j.at[j.source] = later
+		}
+	}
+	return known
+}
+
+// oneSided tells of a life that one side has never heard of.
+func (j *job) oneSided(known [2]bool) {
+	has := 0
+	if known[1] {
+		has = 1
+	}
+	lacks := 1 - has
+	lacking := j.r.info[lacks]
+	last := j.at[has].LastRecord
+	switch {
+	case last < 0:
+		return // nothing was ever published in it
+	case j.key.region == lacking.Number:
+		j.out.State = Skipped
+		j.out.Note = fmt.Sprintf("an earlier life of %s, which holds nothing of it", lacking.Name)
+	case !flows(j.r.edges, j.topic, j.out.Name, lacking.Name):
+		j.out.State = Skipped
+		j.out.Note = fmt.Sprintf("no edge brings records of %s to %s", j.originName(), lacking.Name)
+	default:
+		j.out.State = Unknown
+		j.out.Late = map[string]int64{string(lacking.Name): int64(last) + 1}
+		j.out.Note = fmt.Sprintf("nothing of it has reached %s yet: see 'rhumb link list', or use --wait", lacking.Name)
+	}
+	j.r.report.add(j.out)
+}
+
+func (j *job) originName() string {
+	if j.out.Name == "" {
+		return fmt.Sprintf("region number %d", j.key.region)
+	}
+	return string(j.out.Name)
+}
+
+// nothingYet tells of a life of which one side accounts for nothing.
+func (j *job) nothingYet() {
+	if j.at[0].LastRecord < 0 && j.at[1].LastRecord < 0 {
+		return
+	}
+	j.out.State = Unknown
+	j.out.Note = "nothing of it has arrived yet: see 'rhumb link list', or use --wait"
+	j.r.report.add(j.out)
+}
+
+// compare walks both digests up to hi.
+func (j *job) compare(ctx context.Context, hi rhumb.Offset) (*tally, error) {
+	t := newTally(j.r.names, j.source)
+	c := comparison{to: hi, span: maxSpan, note: t}
+	for i, side := range j.r.sides {
+		t.floors[i] = j.at[i].Floor
+		t.compacted = t.compacted || compacts(j.m.follow[i].Configs["cleanup.policy"])
+		gaps, err := side.Gaps(ctx, j.topic)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range gaps {
+			if g.Partition == int32(j.partition) && g.Region == j.key.region && g.Life == j.key.life {
+				t.gaps[i] = append(t.gaps[i], g)
+			}
+		}
+		c.open[i] = j.opener(i)
+	}
+	if err := c.run(ctx); err != nil {
+		return nil, err
+	}
+	t.finish()
+	return t, nil
+}
+
+func (j *job) opener(i int) opener {
+	return func(ctx context.Context, from, to rhumb.Offset, records bool) (Stream, error) {
+		return j.r.sides[i].Digest(ctx, api.DigestQuery{Topic: j.topic, Partition: int32(j.partition),
+			Log: j.m.follow[i].Logs[j.partition].Life, Region: j.key.region, Life: j.key.life,
+			From: from, To: to, Records: records, Seek: records})
+	}
+}
+
+// refresh takes the figures again and reports whether a floor moved, so that
+// what seemed to be missing may just have been dropped. The watermarks that were
+// taken first stay.
+func (j *job) refresh(ctx context.Context) (moved bool, err error) {
+	for i, side := range j.r.sides {
+		d, err := side.Describe(ctx, j.topic)
+		if err != nil {
+			return false, err
+		}
+		now, still := origin(d, j.partition, j.key)
+		if !still {
+			return false, rhumb.Errorf(rhumb.KindNotFound, "partition %d has another life in region %s now", j.partition, j.r.names[i])
+		}
+		if now.Floor > j.at[i].Floor {
+			j.at[i].Floor, moved = now.Floor, true
+		}
+	}
+	return moved, nil
+}
+
+func (j *job) conclude(t *tally, hi rhumb.Offset) {
+	j.ahead(t)
+	if j.at[0].Watermark == j.at[1].Watermark && j.at[0].Chain != j.at[1].Chain {
+		t.finding(j.copySide(), Different).Detail = fmt.Sprintf("chain values at offset %d are %s and %s", hi, j.at[0].Chain, j.at[1].Chain)
+	}
+	j.out.Findings, j.out.Explained = t.results()
+	j.out.Records = t.records
+	j.out.Compared = Range{max(j.at[0].Floor, j.at[1].Floor) + 1, hi}
+	switch {
+	case len(j.out.Findings) > 0:
+		j.out.State = Differs
+	case t.records == 0 && len(j.out.Explained) > 0:
+		j.out.State = Unknown
+		j.out.Note = "nothing to compare: what one region holds, the other has dropped or never had"
+	case j.strict && len(j.out.Late) > 0:
+		j.out.State = Unknown
+		j.out.Note = "still late after the time given with --wait"
+	default:
+		j.out.State = Equal
+	}
+	j.r.report.add(j.out)
+}
+
+// copySide is the side that received the life, B if both did.
+func (j *job) copySide() int {
+	if j.source == 1 {
+		return 0
+	}
+	return 1
+}
+
+// ahead tells of a copy that accounts for more than the origin has: it diverged.
+func (j *job) ahead(t *tally) {
+	if j.source < 0 {
+		return
+	}
+	end, other := j.at[j.source].Watermark, 1-j.source
+	if over := j.at[other].Watermark; over > end {
+		f := t.finding(other, Extra)
+		f.add(Range{end + 1, over}, int64(over-end))
+		f.Detail = "it accounts for more than the origin has written: the two have diverged"
+	}
+}
+
+func compacts(policy string) bool {
+	return policy == "compact" || policy == "compact,delete" || policy == "delete,compact"
+}

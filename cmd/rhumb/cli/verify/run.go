@@ -1,0 +1,331 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// Region is what a comparison asks of each region.
+type Region interface {
+	Region(ctx context.Context) (api.Region, error)
+	Edges(ctx context.Context) ([]api.Edge, error)
+	Topics(ctx context.Context) ([]api.Topic, error)
+	Describe(ctx context.Context, t rhumb.Topic) (api.TopicDetail, error)
+	Gaps(ctx context.Context, t rhumb.Topic) ([]api.Gap, error)
+	Digest(ctx context.Context, q api.DigestQuery) (Stream, error)
+}
+
+// Client makes a Region of an API client.
+func Client(c *client.Client) Region { return remote{c} }
+
+type remote struct{ *client.Client }
+
+func (r remote) Digest(ctx context.Context, q api.DigestQuery) (Stream, error) {
+	return r.Client.Digest(ctx, q)
+}
+
+// Options say what to compare.
+type Options struct {
+	A, B Region
+	// Topics to compare. Empty: all topics of the namespaces that flow between A
+	// and B, or to both from a third region.
+	Topics []rhumb.Topic
+	// Wait is how long to wait until each side accounts for what the other had
+	// when the comparison started. What is late after that is unknown. Zero: what
+	// is late is only shown.
+	Wait time.Duration
+}
+
+// waitStep is how often watermarks are looked at while waiting.
+const waitStep = 200 * time.Millisecond
+
+// Run compares two regions. An error means that nothing is known: a region could
+// not be reached, or the two cannot be compared.
+func Run(ctx context.Context, o Options) (Report, error) {
+	r := runner{opt: o, sides: [2]Region{o.A, o.B}}
+	for i, side := range r.sides {
+		info, err := side.Region(ctx)
+		if err != nil {
+			return Report{}, err
+		}
+		r.info[i] = info
+		r.names[i] = string(info.Name)
+	}
+	a, b := r.info[0], r.info[1]
+	switch {
+	case a.Number == b.Number:
+		return Report{}, rhumb.Errorf(rhumb.KindInvalid, "both addresses are region %s: give two regions", a.Name)
+	case a.Mesh != b.Mesh:
+		return Report{}, rhumb.Errorf(rhumb.KindInvalid, "region %s is of mesh %s, %s is of mesh %s: they share nothing", a.Name, a.Mesh, b.Name, b.Mesh)
+	}
+	edges, err := o.A.Edges(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	r.edges = edges
+	r.report = Report{A: r.names[0], B: r.names[1], Origins: []Origin{}, Problems: []Problem{}}
+	topics, err := r.topics(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	for _, t := range topics {
+		if err := r.topic(ctx, t); err != nil {
+			return r.report, err
+		}
+	}
+	return r.report, nil
+}
+
+type runner struct {
+	opt    Options
+	sides  [2]Region
+	info   [2]api.Region
+	names  [2]string
+	edges  []api.Edge
+	report Report
+}
+
+// pair is a topic as both sides list it; nil where it is not.
+type pair struct {
+	name rhumb.Topic
+	at   [2]*api.Topic
+}
+
+// topics gives the topics to compare, by name, and notes if there are none.
+func (r *runner) topics(ctx context.Context) ([]pair, error) {
+	all := map[rhumb.Topic]*pair{}
+	for _, t := range r.opt.Topics {
+		all[t] = &pair{name: t}
+	}
+	for i, side := range r.sides {
+		list, err := side.Topics(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range list {
+			name, err := rhumb.ParseTopic(t.Topic)
+			if err != nil {
+				return nil, err
+			}
+			p := all[name]
+			if p == nil && len(r.opt.Topics) == 0 && r.shared(name) {
+				p = &pair{name: name}
+				all[name] = p
+			}
+			if p != nil {
+				p.at[i] = &t
+			}
+		}
+	}
+	if len(all) == 0 {
+		r.report.problem("", "there is no topic in a namespace that flows between %s and %s: name the topics to compare", r.names[0], r.names[1])
+	}
+	var out []pair
+	for _, p := range all {
+		out = append(out, *p)
+	}
+	slices.SortFunc(out, func(x, y pair) int { return cmp.Compare(x.name.String(), y.name.String()) })
+	return out, nil
+}
+
+// shared reports whether the topic's namespace brings the same records to both
+// regions.
+func (r *runner) shared(t rhumb.Topic) bool {
+	a, b := r.info[0].Name, r.info[1].Name
+	if flows(r.edges, t, a, b) || flows(r.edges, t, b, a) {
+		return true
+	}
+	for _, e := range r.edges {
+		if e.From != a && e.From != b && flows(r.edges, t, e.From, a) && flows(r.edges, t, e.From, b) {
+			return true
+		}
+	}
+	return false
+}
+
+// flows reports whether records published in one region are meant to reach
+// another: over one edge, then over any that forward.
+func flows(edges []api.Edge, t rhumb.Topic, from, to rhumb.RegionName) bool {
+	reached := map[rhumb.RegionName]bool{from: true}
+	for grown := true; grown; {
+		grown = false
+		for _, e := range edges {
+			if e.Tenant != t.Tenant || e.Namespace != t.Namespace || !reached[e.From] || reached[e.To] {
+				continue
+			}
+			if e.From == from || e.Forward {
+				reached[e.To], grown = true, true
+			}
+		}
+	}
+	return from != to && reached[to]
+}
+
+// topic compares one topic. It returns only errors that end the whole comparison.
+func (r *runner) topic(ctx context.Context, p pair) error {
+	name := p.name.Short()
+	for i, t := range p.at {
+		if t == nil {
+			r.report.problem(name, "is not in region %s: it is not created there yet, or not replicated to it", r.names[i])
+			return nil
+		}
+	}
+	if p.at[0].Deletions != p.at[1].Deletions {
+		r.report.problem(name, "was deleted and made again, which one region has not heard yet (deletion counts %d and %d): try again",
+			p.at[0].Deletions, p.at[1].Deletions)
+		return nil
+	}
+	r.report.Topics++
+	err := r.partitions(ctx, p)
+	if k := rhumb.KindOf(err); err != nil && (k == rhumb.KindNotFound || k == rhumb.KindFenced) {
+		r.report.problem(name, "changed while it was compared: %v", err)
+		return nil
+	}
+	return err
+}
+
+func (r *runner) partitions(ctx context.Context, p pair) error {
+	caughtUp := true
+	if r.opt.Wait > 0 {
+		var err error
+		if caughtUp, err = r.await(ctx, p.name); err != nil {
+			return err
+		}
+	}
+	m, err := r.measure(ctx, p.name)
+	if err != nil {
+		return err
+	}
+	for n := range max(len(m.follow[0].Logs), len(m.follow[1].Logs)) {
+		if !r.bothReady(m, p.name, n) {
+			continue
+		}
+		for _, key := range m.lives(n) {
+			j := job{r: r, topic: p.name, partition: n, key: key, m: m, strict: r.opt.Wait > 0 && !caughtUp}
+			if err := j.run(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *runner) bothReady(m measured, t rhumb.Topic, n int) bool {
+	for i, d := range m.follow {
+		if n >= len(d.Logs) || n >= len(m.lead[i].Logs) || !d.Logs[n].Ready || !m.lead[i].Logs[n].Ready {
+			r.report.problem(t.Short(), "partition %d is not open in region %s yet", n, r.names[i])
+			return false
+		}
+	}
+	return true
+}
+
+// measured is a topic's figures on both sides. What is read of the side that
+// receives is older than what is read of the side that sends, so that traffic
+// in between never makes the receiver look ahead.
+type measured struct {
+	follow [2]api.TopicDetail // read first
+	lead   [2]api.TopicDetail // read after the other side's follow
+}
+
+// measure reads A, B, A: B once is after the first A and before the second.
+func (r *runner) measure(ctx context.Context, t rhumb.Topic) (m measured, err error) {
+	if m.follow[0], err = r.sides[0].Describe(ctx, t); err != nil {
+		return m, err
+	}
+	if m.follow[1], err = r.sides[1].Describe(ctx, t); err != nil {
+		return m, err
+	}
+	m.lead[1] = m.follow[1]
+	m.lead[0], err = r.sides[0].Describe(ctx, t)
+	return m, err
+}
+
+// life identifies an origin life.
+type life struct {
+	region rhumb.RegionNumber
+	life   rhumb.Life
+}
+
+// lives gives all lives that either side knows of a partition, in a fixed order.
+func (m measured) lives(n int) []life {
+	set := map[life]bool{}
+	for i := range m.follow {
+		for _, o := range m.follow[i].Logs[n].Origins {
+			set[life{o.Region, o.Life}] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(set), func(x, y life) int {
+		return cmp.Or(cmp.Compare(x.region, y.region), cmp.Compare(x.life.String(), y.life.String()))
+	})
+}
+
+// origin finds a life in a partition's figures.
+func origin(d api.TopicDetail, n int, key life) (api.Origin, bool) {
+	if n >= len(d.Logs) {
+		return api.Origin{}, false
+	}
+	for _, o := range d.Logs[n].Origins {
+		if o.Region == key.region && o.Life == key.life {
+			return o, true
+		}
+	}
+	return api.Origin{}, false
+}
+
+// await waits until each side accounts for all that the other side had published
+// when it was called; false if the time is over.
+func (r *runner) await(ctx context.Context, t rhumb.Topic) (bool, error) {
+	start, err := r.measure(ctx, t)
+	if err != nil {
+		return false, err
+	}
+	deadline := time.NewTimer(r.opt.Wait)
+	defer deadline.Stop()
+	tick := time.NewTicker(waitStep)
+	defer tick.Stop()
+	for now := start; ; {
+		if r.reached(t, start, now) {
+			return true, nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-deadline.C:
+			return false, nil
+		case <-tick.C:
+		}
+		if now, err = r.measure(ctx, t); err != nil {
+			return false, err
+		}
+	}
+}
+
+// reached reports whether now accounts on each side for what start had on the other.
+func (r *runner) reached(t rhumb.Topic, start, now measured) bool {
+	for from := range r.sides {
+		to := 1 - from
+		if !flows(r.edges, t, r.info[from].Name, r.info[to].Name) {
+			continue
+		}
+		for n, log := range start.follow[from].Logs {
+			for _, o := range log.Origins {
+				if !o.Own || o.LastRecord < 0 {
+					continue
+				}
+				there, known := origin(now.follow[to], n, life{o.Region, o.Life})
+				if !known || there.Watermark < o.LastRecord {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}

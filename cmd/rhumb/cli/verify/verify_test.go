@@ -1,0 +1,356 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rhumbmq/rhumb/broker/admin"
+	"github.com/rhumbmq/rhumb/broker/admin/admintest"
+	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/internal/codec"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// mesh is three in-memory regions behind real API servers; topic "t" with one
+// partition is in all of them, and their namespace flows everywhere.
+type mesh struct {
+	us, eu, ap *admintest.Region
+	api        map[*admintest.Region]Region
+}
+
+func newMesh(t testing.TB) *mesh {
+	m := &mesh{us: admintest.New("us", 1), eu: admintest.New("eu", 2), ap: admintest.New("ap", 3), api: map[*admintest.Region]Region{}}
+	all := []*admintest.Region{m.us, m.eu, m.ap}
+	var entries []admin.RegionEntry
+	for _, r := range all {
+		entries = append(entries, admin.RegionEntry{Name: r.Identity.Name, Number: r.Identity.Number, State: "active"})
+	}
+	for _, r := range all {
+		r.SetMesh(entries, fullMesh())
+		if _, err := r.CreateTopic(t.Context(), topic("t"), 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		s, err := admin.New(r.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		web := httptest.NewServer(s.Handler())
+		t.Cleanup(web.Close)
+		c, err := client.New(client.Config{URL: web.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		m.api[r] = Client(c)
+	}
+	return m
+}
+
+func fullMesh() (edges []admin.Edge) {
+	for _, from := range []rhumb.RegionName{"us", "eu", "ap"} {
+		for _, to := range []rhumb.RegionName{"us", "eu", "ap"} {
+			if from != to {
+				edges = append(edges, admin.Edge{Tenant: rhumb.DefaultTenant, Namespace: rhumb.DefaultNamespace, From: from, To: to})
+			}
+		}
+	}
+	return edges
+}
+
+func topic(name string) rhumb.Topic {
+	return rhumb.Topic{Tenant: rhumb.DefaultTenant, Namespace: rhumb.DefaultNamespace, Name: rhumb.TopicName(name)}
+}
+
+// log gives the region's partition 0 of topic t.
+func log(r *admintest.Region) *admintest.Log { return r.Log("t", 0) }
+
+// publish appends batches of the given sizes in a region.
+func publish(r *admintest.Region, sizes ...int) {
+	for i, n := range sizes {
+		var records []admin.PlainRecord
+		for j := range n {
+			records = append(records, admin.PlainRecord{Timestamp: int64(1000*i + j), Key: fmt.Appendf(nil, "k%d", j),
+				Value: fmt.Appendf(nil, "%s batch %d record %d", r.Identity.Name, i, j)})
+		}
+		log(r).Publish(records...)
+	}
+}
+
+func (m *mesh) verify(t testing.TB, topics ...rhumb.Topic) Report {
+	t.Helper()
+	r, err := Run(t.Context(), Options{A: m.api[m.us], B: m.api[m.eu], Topics: topics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// describe gives a report as lines, one per origin, finding and explanation.
+func describe(r Report) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, r.State)
+	for _, o := range r.Origins {
+		fmt.Fprintf(&b, "origin %s %s compared %s records %d late %v\n", o.Name, o.State, o.Compared, o.Records, o.Late)
+		for _, f := range o.Findings {
+			fmt.Fprintf(&b, "  %s in %s: %d at %v %s\n", f.Kind, f.Region, f.Records, f.Ranges, f.Detail)
+		}
+		for _, e := range o.Explained {
+			fmt.Fprintf(&b, "  explained in %s: %d at %v: %s\n", e.Region, e.Records, e.Ranges, e.Reason)
+		}
+		if o.Note != "" {
+			fmt.Fprintf(&b, "  note: %s\n", o.Note)
+		}
+	}
+	for _, p := range r.Problems {
+		fmt.Fprintf(&b, "problem %s: %s\n", p.Topic, p.Message)
+	}
+	return b.String()
+}
+
+func want(t *testing.T, r Report, state State, lines ...string) {
+	t.Helper()
+	text := describe(r)
+	if r.State != state {
+		t.Errorf("state %s, want %s:\n%s", r.State, state, text)
+	}
+	for _, line := range lines {
+		if !strings.Contains(text, line) {
+			t.Errorf("no %q in:\n%s", line, text)
+		}
+	}
+}
+
+// filled is a mesh where every region published and received all.
+func filled(t testing.TB) *mesh {
+	m := newMesh(t)
+	publish(m.us, 3, 2, 5)
+	publish(m.eu, 4, 1)
+	log(m.us).CopyFrom(log(m.eu))
+	log(m.eu).CopyFrom(log(m.us))
+	publish(m.us, 2, 2)
+	publish(m.ap, 6, 6)
+	log(m.eu).CopyFrom(log(m.us))
+	log(m.eu).CopyFrom(log(m.ap))
+	log(m.us).CopyFrom(log(m.ap))
+	return m
+}
+
+func TestEqualRegions(t *testing.T) {
+	m := filled(t)
+	want(t, m.verify(t), Equal, "origin us equal", "records 14", "origin eu equal", "records 5", "origin ap equal", "records 12")
+}
+
+func TestLateIsShownAndNoDifference(t *testing.T) {
+	m := filled(t)
+	publish(m.us, 7)
+	r := m.verify(t)
+	want(t, r, Equal, "late map[eu:19]") // offsets 15 to 33 of us, its copies of others included
+}
+
+// TestPlantedDifferences plants each kind of difference in eu's copy.
+func TestPlantedDifferences(t *testing.T) {
+	isOf := func(r *admintest.Region) func(admin.Batch) bool {
+		return func(b admin.Batch) bool { return b.Region == r.Identity.Number }
+	}
+	for _, c := range []struct {
+		name   string
+		plant  func(m *mesh, b []admin.Batch) []admin.Batch
+		expect []string
+	}{
+		{"missing from us", func(m *mesh, b []admin.Batch) []admin.Batch {
+			return slices.DeleteFunc(b, func(x admin.Batch) bool { return x.Region == 1 && x.First == 3 })
+		}, []string{"missing in eu: 2 at [3-4]"}},
+		{"missing from third region", func(m *mesh, b []admin.Batch) []admin.Batch {
+			return slices.DeleteFunc(b, func(x admin.Batch) bool { return x.Region == 3 && x.First == 6 })
+		}, []string{"missing in eu: 6 at [6-11]"}},
+		{"own records lost, the copy has them", func(m *mesh, b []admin.Batch) []admin.Batch {
+			return slices.DeleteFunc(b, func(x admin.Batch) bool { return x.Region == 2 && x.First == 4 })
+		}, []string{"extra in us: 1 at [4]"}},
+		{"out of order", func(m *mesh, b []admin.Batch) []admin.Batch {
+			i := slices.IndexFunc(b, isOf(m.us))
+			b[i], b[i+1] = b[i+1], b[i]
+			return b
+		}, []string{"out of order in eu: 3 at [0-2]"}},
+		{"twice", func(m *mesh, b []admin.Batch) []admin.Batch {
+			i := slices.IndexFunc(b, isOf(m.us))
+			twin := b[i]
+			twin.Bytes = slices.Clone(twin.Bytes)
+			return append(b, twin)
+		}, []string{"extra in eu: 3 at [0-2] stored more than once"}},
+		{"one record differs", func(m *mesh, b []admin.Batch) []admin.Batch {
+			i := slices.IndexFunc(b, isOf(m.us))
+			b[i].Bytes = admin.EncodeBatch([]admin.PlainRecord{
+				{Timestamp: 0, Key: []byte("k0"), Value: []byte("us batch 0 record 0")},
+				{Timestamp: 1, Key: []byte("k1"), Value: []byte("us batch 0 record X")},
+				{Timestamp: 2, Key: []byte("k2"), Value: []byte("us batch 0 record 2")}})
+			return b
+		}, []string{"different in eu: 1 at [1]", "records 13"}},
+		{"a byte of a batch flipped", func(m *mesh, b []admin.Batch) []admin.Batch {
+			i := slices.IndexFunc(b, isOf(m.us))
+			b[i].Bytes[codec.BatchHeaderSize] ^= 0x40 // length of the first record
+			return b
+		}, []string{"different in eu: 3 at [0-2] CRC"}},
+		{"only the batch's CRC field differs", func(m *mesh, b []admin.Batch) []admin.Batch {
+			i := slices.IndexFunc(b, isOf(m.us))
+			b[i].Bytes[17] ^= 1
+			return b
+		}, []string{"different in eu: 3 at [0-2] CRC"}},
+		{"a timestamp differs", func(m *mesh, b []admin.Batch) []admin.Batch {
+			i := slices.IndexFunc(b, isOf(m.us))
+			b[i].Bytes = admin.EncodeBatch([]admin.PlainRecord{
+				{Timestamp: 0, Key: []byte("k0"), Value: []byte("us batch 0 record 0")},
+				{Timestamp: 9, Key: []byte("k1"), Value: []byte("us batch 0 record 1")},
+				{Timestamp: 2, Key: []byte("k2"), Value: []byte("us batch 0 record 2")}})
+			return b
+		}, []string{"different in eu: 1 at [1]"}},
+		{"an invented batch in a hole", func(m *mesh, b []admin.Batch) []admin.Batch {
+			return append(b[:len(b)-1], admin.Batch{Region: 1, Life: log(m.us).Life(), First: 10, Last: 10,
+				Bytes: admin.EncodeBatch([]admin.PlainRecord{{Value: []byte("invented")}})}, b[len(b)-1])
+		}, []string{"extra in eu: 1 at [10] stored more than once"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := filled(t)
+			log(m.eu).Tamper(func(b []admin.Batch) []admin.Batch { return c.plant(m, b) })
+			want(t, m.verify(t), Differs, c.expect...)
+		})
+	}
+}
+
+func TestDivergedCopyIsAheadOfItsOrigin(t *testing.T) {
+	m := filled(t)
+	log(m.eu).Account(log(m.us), 999, rhumb.NoOffset)
+	want(t, m.verify(t), Differs, "extra in eu", "diverged")
+}
+
+func TestChainsAreCompared(t *testing.T) {
+	m := newMesh(t)
+	publish(m.us, 1)
+	b := log(m.us).Batches()[0]
+	log(m.eu).Receive(b)
+	want(t, m.verify(t), Equal)
+	// The same records again under a watermark whose chain counts both.
+	log(m.eu).Receive(b)
+	want(t, m.verify(t), Differs, "chain values at offset 0", "extra in eu: 1 at [0]")
+}
+
+func TestG08GapsAreExplainedNotHidden(t *testing.T) {
+	m := newMesh(t)
+	publish(m.us, 2, 2, 2)
+	batches := log(m.us).Batches()
+	log(m.eu).Receive(batches[0])
+	log(m.eu).Gap(log(m.us), 2, 3, rhumb.ReasonRetention)
+	log(m.eu).Receive(batches[2])
+	want(t, m.verify(t), Equal, "compared 4-5 records 4", "explained in eu: 2 at [2-3]: gap: retention")
+}
+
+func TestRetentionIsExplained(t *testing.T) {
+	m := filled(t)
+	log(m.eu).Trim(4) // 4 of its 5 own records
+	want(t, m.verify(t), Equal, "explained in eu: 4 at [0-3]: retention")
+	log(m.us).Trim(3)
+	want(t, m.verify(t), Equal, "explained in us: 3 at [0-2]: retention")
+	log(m.eu).Trim(7) // all own, and us's first batch up to its middle
+	want(t, m.verify(t), Unknown, "origin us equal", "explained in eu: 5 at [0-4]: retention", "nothing to compare")
+}
+
+func TestStartOfEdgeIsExplained(t *testing.T) {
+	m := newMesh(t)
+	publish(m.us, 2, 2)
+	log(m.eu).Account(log(m.us), 1, 1)
+	log(m.eu).Receive(log(m.us).Batches()[1])
+	want(t, m.verify(t), Equal, "compared 2-3 records 2", "explained in eu: 2 at [0-1]: retention, or before the edge's start")
+}
+
+func TestUnknownWhereNothingCanBeCompared(t *testing.T) {
+	t.Run("nothing arrived", func(t *testing.T) {
+		m := newMesh(t)
+		publish(m.us, 2)
+		want(t, m.verify(t), Unknown, "nothing of it has reached eu yet", "late map[eu:2]")
+	})
+	t.Run("all below the floor", func(t *testing.T) {
+		m := newMesh(t)
+		publish(m.us, 2)
+		log(m.eu).Account(log(m.us), 1, 1)
+		want(t, m.verify(t), Unknown, "nothing to compare")
+	})
+	t.Run("topic is not there", func(t *testing.T) {
+		m := newMesh(t)
+		if err := m.eu.DeleteTopic(t.Context(), topic("t")); err != nil {
+			t.Fatal(err)
+		}
+		want(t, m.verify(t), Unknown, "is not in region eu")
+	})
+	t.Run("no such topic", func(t *testing.T) {
+		want(t, newMesh(t).verify(t, topic("none")), Unknown, "problem none: is not in region us")
+	})
+	t.Run("no edge", func(t *testing.T) {
+		m := newMesh(t)
+		m.us.SetMesh(nil, nil)
+		want(t, m.verify(t), Unknown, "no topic in a namespace that flows")
+	})
+	t.Run("region is down", func(t *testing.T) {
+		m := newMesh(t)
+		dead, err := client.New(client.Config{URL: "127.0.0.1:1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Run(context.Background(), Options{A: m.api[m.us], B: Client(dead)})
+		if rhumb.KindOf(err) != rhumb.KindUnavailable {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("same region twice", func(t *testing.T) {
+		m := newMesh(t)
+		_, err := Run(context.Background(), Options{A: m.api[m.us], B: m.api[m.us]})
+		if rhumb.KindOf(err) != rhumb.KindInvalid {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestOneWayEdgeIsNotComparedBack(t *testing.T) {
+	m := newMesh(t)
+	m.us.SetMesh(nil, []admin.Edge{{Tenant: "public", Namespace: "default", From: "us", To: "eu"}})
+	publish(m.us, 2)
+	publish(m.eu, 2)
+	log(m.eu).CopyFrom(log(m.us))
+	r := m.verify(t)
+	want(t, r, Equal, "origin us equal", "skipped", "no edge brings records of")
+}
+
+func TestForwardingReachesThroughAHub(t *testing.T) {
+	e := func(from, to rhumb.RegionName, forward bool) admin.Edge {
+		return admin.Edge{Tenant: "public", Namespace: "default", From: from, To: to, Forward: forward}
+	}
+	m := newMesh(t)
+	for _, c := range []struct {
+		forward bool
+		want    State
+	}{{true, Unknown}, {false, Skipped}} {
+		m.us.SetMesh(nil, []admin.Edge{e("us", "ap", false), e("ap", "eu", c.forward)})
+		publish(m.us, 1)
+		r := m.verify(t, topic("t"))
+		if len(r.Origins) != 1 || r.Origins[0].State != c.want {
+			t.Errorf("forward %v: %s", c.forward, describe(r))
+		}
+	}
+}
+
+func TestCompactedTopicsMayHaveHoles(t *testing.T) {
+	m := newMesh(t)
+	for _, r := range []*admintest.Region{m.us, m.eu} {
+		if _, err := r.CreateTopic(t.Context(), topic("c"), 1, map[string]string{"cleanup.policy": "compact"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	us, eu := m.us.Log("c", 0), m.eu.Log("c", 0)
+	us.Publish(admin.PlainRecord{Value: []byte("1")})
+	us.Publish(admin.PlainRecord{Value: []byte("2")})
+	eu.CopyFrom(us)
+	eu.Tamper(func(b []admin.Batch) []admin.Batch { return b[1:] })
+	want(t, m.verify(t, topic("c")), Equal, "explained in eu: 1 at [0]: compacted")
+}
