@@ -25,6 +25,7 @@
 //
 // An FS may be used by several goroutines. A File allows concurrent ReadAt with
 // everything; writes to separate ranges may run beside each other and beside Sync,
-// which then may or may not include them. Close must not run beside other calls.
+// which then may or may not include them. Close may run beside ReadAt, which then finishes or
+// fails with fs.ErrClosed.
 // The package has no goroutines of its own.
 package vfs

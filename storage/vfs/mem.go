@@ -126,6 +126,32 @@ func (m *Mem) do(mv move) {
 	m.moves = append(m.moves, mv)
 }
 
+// withCauses adds to the moves marked in keep the earlier ones that they build upon:
+// of the same name, or of the same file or folder. No journal keeps a rename and
+// forgets an earlier one of the same file, which would give it two names.
+func withCauses(moves []move, keep []bool) {
+	type place struct {
+		dir  *node
+		name string
+	}
+	places, nodes := map[place]bool{}, map[*node]bool{}
+	for i := len(moves) - 1; i >= 0; i-- {
+		mv := &moves[i]
+		for j, dir := range mv.dirs {
+			keep[i] = keep[i] || dir != nil && (places[place{dir, mv.names[j]}] || mv.nodes[j] != nil && nodes[mv.nodes[j]])
+		}
+		if !keep[i] {
+			continue
+		}
+		for j, dir := range mv.dirs {
+			if dir != nil {
+				places[place{dir, mv.names[j]}] = true
+				nodes[mv.nodes[j]] = true
+			}
+		}
+	}
+}
+
 func (mv *move) makeSafe() {
 	for i, dir := range mv.dirs {
 		switch {
@@ -282,8 +308,8 @@ func (m *Mem) Stat(name string) (Info, error) {
 	return Info{Size: n.now.size, IsDir: n.isDir(), ModTime: n.modified}, nil
 }
 
-// SyncDir makes the names in a folder safe. A move between two folders is safe
-// when either of them is synced.
+// SyncDir makes the names in a folder safe, and what they depend on elsewhere. A move
+// between two folders is safe when either of them is synced.
 func (m *Mem) SyncDir(dir string) error {
 	if err := m.before(Op{Kind: OpSyncDir, Name: dir}); err != nil {
 		return pathError(OpSyncDir, dir, err)
@@ -294,15 +320,19 @@ func (m *Mem) SyncDir(dir string) error {
 	if err != nil {
 		return pathError(OpSyncDir, dir, err)
 	}
-	rest := m.moves[:0]
-	for _, mv := range m.moves {
-		if mv.dirs[0] == n || mv.dirs[1] == n {
+	keep := make([]bool, len(m.moves))
+	for i := range m.moves {
+		keep[i] = m.moves[i].dirs[0] == n || m.moves[i].dirs[1] == n
+	}
+	withCauses(m.moves, keep)
+	var rest []move
+	for i, mv := range m.moves {
+		if keep[i] {
 			mv.makeSafe()
 		} else {
 			rest = append(rest, mv)
 		}
 	}
-	clear(m.moves[len(rest):])
 	m.moves = rest
 	return nil
 }

@@ -68,8 +68,13 @@ func (c *crash) keeps() bool {
 // that is gone.
 func (m *Mem) survivingNames(c *crash) map[*node]map[string]*node {
 	names := map[*node]map[string]*node{}
-	for _, mv := range m.moves {
-		if !c.keeps() {
+	keep := make([]bool, len(m.moves))
+	for i := range keep {
+		keep[i] = c.keeps()
+	}
+	withCauses(m.moves, keep)
+	for j, mv := range m.moves {
+		if !keep[j] {
 			continue
 		}
 		for i, dir := range mv.dirs {
