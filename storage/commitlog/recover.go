@@ -60,6 +60,11 @@ func Open(cfg Config) (*Log, Report, error) {
 	if err := cfg.FS.MkdirAll(cfg.Dir); err != nil {
 		return nil, rep, err
 	}
+	// Always, not only if the folder is new: an earlier process may have made it and
+	// died before it was safe.
+	if err := cfg.FS.SyncDir(filepath.Dir(filepath.Clean(cfg.Dir))); err != nil {
+		return nil, rep, err
+	}
 	heads, spares, err := l.readHeads()
 	if err != nil {
 		return nil, rep, err

@@ -47,7 +47,7 @@ type Op struct {
 }
 
 // ShortWrite is returned by a hook to let only the first N bytes of a write
-// through before it fails with Err (EIO if nil).
+// through before it fails with Err (EIO if nil). Other operations just fail.
 type ShortWrite struct {
 	N   int64
 	Err error
@@ -55,6 +55,13 @@ type ShortWrite struct {
 
 // Error describes the fault.
 func (s *ShortWrite) Error() string { return "vfs: short write" }
+
+func (s *ShortWrite) cause() error {
+	if s.Err != nil {
+		return s.Err
+	}
+	return syscall.EIO
+}
 
 // SetHook installs fn, called before each operation without any lock held, so
 // that it may use this Mem, above all CrashClone. If it returns an error, the
@@ -99,7 +106,11 @@ func (m *Mem) before(op Op) error {
 	if hook == nil {
 		return nil
 	}
-	return hook(op)
+	err := hook(op)
+	if short, ok := err.(*ShortWrite); ok && op.Kind != OpWrite {
+		return short.cause()
+	}
+	return err
 }
 
 func pathError(op OpKind, name string, err error) error {

@@ -99,10 +99,7 @@ func (f *memFile) write(off, total int64, bufs [][]byte) (int64, error) {
 	var short *ShortWrite
 	switch {
 	case errors.As(err, &short):
-		err = pathError(OpWrite, f.name, syscall.EIO)
-		if short.Err != nil {
-			err = pathError(OpWrite, f.name, short.Err)
-		}
+		err = pathError(OpWrite, f.name, short.cause())
 		total = min(total, short.N)
 		f.m.mu.Lock()
 	case err != nil:
