@@ -2,6 +2,7 @@ package index
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -14,6 +15,7 @@ type Partition struct {
 	Key   Key
 	start rhumb.Offset // log start: only grows
 	parts []*Part      // replaced, never changed in place
+	old   int64        // bytes of parts
 	dense dense
 	at    Vector // after the last ref
 	end   rhumb.Offset
@@ -27,17 +29,13 @@ func NewPartition(key Key, start rhumb.Offset) *Partition {
 // Start is the log start.
 func (p *Partition) Start() rhumb.Offset { return p.start }
 
-// End is the offset after the last batch that was added, 0 if there was none.
-func (p *Partition) End() rhumb.Offset { return p.end }
+// End is the offset after the last batch, the log start if there is none.
+func (p *Partition) End() rhumb.Offset { return max(p.end, p.start) }
 
 // Bytes is what the batches from the log start on take. A part that the log
 // start lies in counts as a whole.
 func (p *Partition) Bytes() int64 {
-	n := p.dense.bytes
-	for _, pt := range p.parts {
-		n += int64(pt.Bytes)
-	}
-	return n
+	return p.old + p.dense.bytes
 }
 
 // Append adds the next batch. It gives false, and changes nothing, if the batch
@@ -58,6 +56,7 @@ func (p *Partition) AddPart(pt *Part) bool {
 		return false
 	}
 	p.parts = append(slices.Clip(p.parts), pt)
+	p.old += int64(pt.Bytes)
 	p.end = pt.Last + 1
 	at := p.at.clone()
 	for _, m := range pt.End {
@@ -83,6 +82,9 @@ func (p *Partition) SetStart(start rhumb.Offset) (passed []*Part) {
 		n++
 	}
 	passed = p.parts[:n:n]
+	for _, pt := range passed {
+		p.old -= int64(pt.Bytes)
+	}
 	p.parts = p.parts[n:]
 	p.dense.dropBelow(start)
 	p.raiseFloors()
@@ -108,13 +110,16 @@ func (p *Partition) raiseFloors() {
 	p.at = at
 }
 
-// FirstDense is the base offset of the first batch that has not settled, the end
-// if there is none.
-func (p *Partition) FirstDense() rhumb.Offset {
-	if len(p.dense.chunks) == 0 {
-		return p.end
+// DenseFrom is the base offset of the first unsettled batch that ends at start or
+// later; start itself if there is none.
+func (p *Partition) DenseFrom(start rhumb.Offset) rhumb.Offset {
+	for i := range p.dense.chunks {
+		if c := &p.dense.chunks[i]; c.last() >= start {
+			n := sort.Search(len(c.refs), func(i int) bool { return c.refs[i].Last() >= start })
+			return c.refs[n].Base
+		}
 	}
-	return p.dense.chunks[0].refs[0].Base
+	return start
 }
 
 // Unsettled gives the dense refs that match holds for, which are the first ones,
@@ -143,6 +148,7 @@ func (p *Partition) Settle(pt *Part) bool {
 		return false
 	}
 	p.parts = append(slices.Clip(p.parts), pt)
+	p.old += int64(pt.Bytes)
 	return true
 }
 
@@ -157,7 +163,7 @@ type View struct {
 
 // View gives the index as it is now. It stays valid without a lock.
 func (p *Partition) View() View {
-	v := View{Start: p.start, End: p.end, parts: p.parts}
+	v := View{Start: p.start, End: p.End(), parts: p.parts}
 	if n := len(p.dense.chunks); n > 0 {
 		v.chunks, v.tail = p.dense.chunks[:n-1:n-1], p.dense.chunks[n-1]
 	}

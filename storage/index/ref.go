@@ -58,8 +58,14 @@ func (r *Ref) Last() rhumb.Offset { return r.Base + rhumb.Offset(r.Span) - 1 }
 func (r *Ref) OriginLast() rhumb.Offset { return r.First + rhumb.Offset(r.Span) - 1 }
 
 // RetentionTime is the time by which retention judges the batch: what the client
-// said, but never later than the append, or a wrong clock would keep it for ever.
-func (r *Ref) RetentionTime() int64 { return min(r.MaxTime, r.AppendTime) }
+// said, but never later than the append, or a wrong clock would keep it for ever;
+// the append where the client said nothing.
+func (r *Ref) RetentionTime() int64 {
+	if r.MaxTime < 0 {
+		return r.AppendTime
+	}
+	return min(r.MaxTime, r.AppendTime)
+}
 
 // Mark is what is known of one origin life at a place of a partition's log.
 type Mark struct {

@@ -1,0 +1,71 @@
+// Package storage keeps a node's data: the commit log with all shards' Raft
+// entries, which are at once the messages; the index that finds batches in it; and
+// the state database with the tables of the shards' state machines. It knows no
+// network, leader or protocol.
+//
+// # One write
+//
+// A shard's goroutine saves what Raft gives it ([Shard.Save]): one frame in the
+// log, which is flushed together with what other shards save. When Raft commits an
+// entry, the shard applies it ([Shard.Apply]): one batch in the state database,
+// not flushed, with the tables' changes, a row per message batch and the applied
+// index. Readers find batches through the index, in the tail cache or in the
+// file. Nothing is written twice but the rows, and those go when the file settles.
+//
+// # Settling and deleting
+//
+// A closed log file settles when all entries that live in it are applied: the
+// state database is flushed, an index file is written and put in place, and the
+// rows go. From then on no restart reads the log file. A log file is deleted when
+// the log starts of all its partitions have passed its batches, after the state
+// database has made those log starts safe; then goes its index. A reader that a
+// deletion overtakes finds the file pinned, or looks again and finds the new log
+// start.
+//
+// # Restart
+//
+// The state database is the state after some entry of each shard, at most as new
+// as the log (package statedb). Opening reads the directories of the index files
+// and the frames of the files that have not settled; Raft then applies again what
+// lies above the applied index, and nothing below it.
+//
+// Crash cases: an index file without its log file is what a deletion left, and is
+// removed. A log file without an index below the last settled one is a deletion
+// that the crash took back, and is removed again; above it, it has not settled.
+// Rows of settled files are ignored. Index files appear by rename, whole.
+//
+// # Data directory
+//
+//	FORMAT       64 bytes, little-endian:
+//	              0  8 B    "RHUMBFMT"
+//	              8  uint16 version of the writer
+//	             10  uint16 smallest version that may read the directory
+//	             12  uint16 length, 64; later versions may append
+//	             14  2 B    reserved, 0
+//	             16  16 B   id of the data directory
+//	             32  16 B   id of the mesh
+//	             48  uint32 number of data shards
+//	             52  8 B    reserved, 0
+//	             60  uint32 CRC32C of bytes 0 to 59
+//	LOCK         held while the store is open
+//	RESERVE      preallocated space, given back to the disk when it is nearly full
+//	log/         the commit log (package commitlog)
+//	index/       <log file id>.idx (package index)
+//	state/       the state database (package statedb)
+//
+// # Goroutines
+//
+// All belong to [Store.Run], which joins them; Pebble's own end with Close or Kill.
+//
+//   - commitlog: [commitlog.Log.Run]; calls the callbacks of Save.
+//   - settler: woken by a new log file, by log starts and drops, and by the shards
+//     that it waits for. It alone writes index files and deletes files.
+//   - space: looks at the free space every second and keeps the reserve.
+//   - state-db: waits for the state database to fail.
+//
+// # Lock order
+//
+// Shard.saving, Shard.mu, fileSet.mu, entryTable.mu; tailCache.mu and space.mu are
+// taken alone. None is held during I/O, but for saving while a stuck shard's
+// entries are copied forward. Views of the index are read without a lock.
+package storage

@@ -1,0 +1,122 @@
+package storage
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/storage/index"
+)
+
+// settledFile is a log file that has its index.
+type settledFile struct {
+	table *index.Table
+	live  int // parts that a log start has not passed
+}
+
+// fileSet is what the settler knows of log files.
+type fileSet struct {
+	newest  atomic.Uint64 // highest file in which an entry was placed
+	waiting atomic.Bool   // waits is not empty
+
+	mu      sync.Mutex
+	settled map[uint64]*settledFile
+	through uint64                   // all files up to it have settled or are gone
+	waits   map[rhumb.ShardID]uint64 // applied index that the settler waits for
+}
+
+// sawFile notes that an entry was placed in a file, and calls fn for a new one.
+// Places come in order, so all entries of the files before it are placed.
+func (f *fileSet) sawFile(id uint64, fn func()) {
+	for old := f.newest.Load(); id > old; old = f.newest.Load() {
+		if f.newest.CompareAndSwap(old, id) {
+			fn()
+		}
+	}
+}
+
+// setWaits says which applied indexes the settler waits for.
+func (f *fileSet) setWaits(waits map[rhumb.ShardID]uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waits = waits
+	f.waiting.Store(len(waits) > 0)
+}
+
+// waitsFor tells if the settler waits for the shard to have applied index.
+func (f *fileSet) waitsFor(shard rhumb.ShardID, index uint64) bool {
+	if !f.waiting.Load() {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	want, ok := f.waits[shard]
+	return ok && index >= want
+}
+
+// add makes a file a settled one. It counts as having one live part, until the
+// caller releases that with unguard.
+func (f *fileSet) add(id uint64, t *index.Table) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.settled[id] = &settledFile{table: t, live: 1}
+	f.through = max(f.through, id)
+}
+
+func (f *fileSet) unguard(id uint64) { f.count(id, -1) }
+
+func (f *fileSet) count(id uint64, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.settled[id]; s != nil {
+		s.live += n
+	}
+}
+
+// release gives back parts that log starts passed.
+func (f *fileSet) release(parts []*index.Part) {
+	for _, p := range parts {
+		f.count(p.File(), -1)
+	}
+}
+
+// dead gives the settled files of which nothing is live.
+func (f *fileSet) dead() (ids []uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id, s := range f.settled {
+		if s.live == 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// remove forgets a settled file that is gone.
+func (f *fileSet) remove(id uint64) *index.Table {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.settled[id].table
+	delete(f.settled, id)
+	return t
+}
+
+func (f *fileSet) settledThrough() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.through
+}
+
+func indexName(id uint64) string { return fmt.Sprintf("%016x%s", id, indexSuffix) }
+
+func parseIndexName(name string) (id uint64, ok bool) {
+	hex, ok := strings.CutSuffix(name, indexSuffix)
+	if !ok || len(hex) != 16 {
+		return 0, false
+	}
+	id, err := strconv.ParseUint(hex, 16, 64)
+	return id, err == nil
+}

@@ -1,0 +1,332 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/rhumbmq/rhumb/internal/codec"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/storage/commitlog"
+	"github.com/rhumbmq/rhumb/storage/index"
+)
+
+const (
+	// maxReadRun is how much one read of a file takes at most, unless one batch has more.
+	maxReadRun = 1 << 20
+	// maxReadGap is how many bytes between two batches are read rather than skipped.
+	maxReadGap = 4 << 10
+)
+
+// Stored is a batch as it is stored. It is shared: it must not be changed.
+type Stored struct {
+	Base     rhumb.Offset // local offset of the first record
+	Envelope codec.Envelope
+	Batch    []byte // as patched by the leader
+}
+
+// Last is the local offset of the batch's last record.
+func (s *Stored) Last() rhumb.Offset { return s.Base + s.Envelope.Last - s.Envelope.First }
+
+// Query asks for a partition's batches in offset order.
+type Query struct {
+	Partition rhumb.PartitionID
+	From      rhumb.Offset // the first batch is the one that holds From, or the next one
+	Limit     rhumb.Offset // batches with a base offset below it
+	MaxBytes  int          // of batches with envelopes; the first batch comes in any case
+}
+
+// OriginQuery asks for the batches of one origin life, in its order.
+type OriginQuery struct {
+	Partition rhumb.PartitionID
+	Region    rhumb.RegionNumber
+	Life      rhumb.Life
+	From      rhumb.Offset // at the origin: batches that end there or later
+	Limit     rhumb.Offset // local: batches with a base offset below it
+	MaxBytes  int
+}
+
+// errRetry says that a view is out of date: files settled or were deleted.
+var errRetry = errors.New("storage: view is out of date")
+
+// Read gives whole batches. A From below the log start is of kind out of range; a
+// partition of which nothing is stored has no batches.
+func (sh *Shard) Read(q Query) ([]Stored, error) {
+	return sh.read(q.Partition, q.MaxBytes, func(v *index.View) (next func() (*index.Ref, error), err error) {
+		if q.From < v.Start {
+			return nil, rhumb.Errorf(rhumb.KindOutOfRange, "storage: shard %d partition %d: offset %d is below the log start %d",
+				sh.id, q.Partition, q.From, v.Start)
+		}
+		c, err := v.Seek(q.From)
+		if err != nil {
+			return nil, err
+		}
+		return func() (*index.Ref, error) {
+			r, err := c.Next()
+			if r == nil || r.Base >= q.Limit {
+				return nil, err
+			}
+			return r, nil
+		}, nil
+	})
+}
+
+// ReadOrigin gives whole batches of one origin life. Those below the log start do
+// not come: the caller compares with the floor.
+func (sh *Shard) ReadOrigin(q OriginQuery) ([]Stored, error) {
+	src := index.Source{Region: q.Region, Life: q.Life}
+	return sh.read(q.Partition, q.MaxBytes, func(v *index.View) (next func() (*index.Ref, error), err error) {
+		c, err := v.SeekOrigin(src, q.From)
+		if err != nil {
+			return nil, err
+		}
+		return func() (*index.Ref, error) {
+			for {
+				r, err := c.Next()
+				if r == nil || r.Base >= q.Limit {
+					return nil, err
+				}
+				if *r.Source == src && r.OriginLast() >= q.From && r.Last() >= v.Start {
+					return r, nil
+				}
+			}
+		}, nil
+	})
+}
+
+// ByTime gives the first batch, from the log start on and with a base offset below
+// limit, whose largest timestamp is at least ts.
+func (sh *Shard) ByTime(p rhumb.PartitionID, ts int64, limit rhumb.Offset) (Stored, bool, error) {
+	return sh.one(p, func(v *index.View) (*index.Ref, error) { return v.ByTime(ts, limit) })
+}
+
+// Latest gives the first of the batches with the largest timestamp, among those
+// from the log start on and with a base offset below limit.
+func (sh *Shard) Latest(p rhumb.PartitionID, limit rhumb.Offset) (Stored, bool, error) {
+	return sh.one(p, func(v *index.View) (*index.Ref, error) { return v.Latest(limit) })
+}
+
+func (sh *Shard) one(p rhumb.PartitionID, find func(*index.View) (*index.Ref, error)) (Stored, bool, error) {
+	got, err := sh.read(p, 0, func(v *index.View) (func() (*index.Ref, error), error) {
+		r, err := find(v)
+		if err != nil {
+			return nil, err
+		}
+		return func() (*index.Ref, error) { return r, nil }, nil
+	})
+	if err != nil || len(got) == 0 {
+		return Stored{}, false, err
+	}
+	return got[0], true, nil
+}
+
+// Bytes is what the partition's batches take; a settled file's share counts as a
+// whole until the log start has passed it.
+func (sh *Shard) Bytes(p rhumb.PartitionID) int64 {
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	if ix := sh.parts[p]; ix != nil {
+		return ix.Bytes()
+	}
+	return 0
+}
+
+// LogStart is the partition's log start as applied, 0 if nothing is stored of it.
+func (sh *Shard) LogStart(p rhumb.PartitionID) rhumb.Offset {
+	v, _ := sh.view(p)
+	return v.Start
+}
+
+// Retention is how much of a partition is kept.
+type Retention struct {
+	BeforeMs int64        // batches older than this go; 0 keeps all
+	MaxBytes int64        // as many go that at most so many bytes stay; 0 keeps all
+	Limit    rhumb.Offset // never beyond; 0 means the end
+}
+
+// RetentionStart gives the batch border to which the log start would move, the
+// present log start if nothing is to go. A batch's age is its largest timestamp,
+// but never later than its append. Where the index cannot be read it stays.
+func (sh *Shard) RetentionStart(p rhumb.PartitionID, keep Retention) rhumb.Offset {
+	maxBytes := keep.MaxBytes
+	if maxBytes <= 0 {
+		maxBytes = -1
+	}
+	for range maxReadAttempts {
+		v, _ := sh.view(p)
+		limit := v.End
+		if keep.Limit > 0 {
+			limit = min(limit, keep.Limit)
+		}
+		start, err := v.RetentionStart(keep.BeforeMs, maxBytes, limit)
+		if err == nil {
+			return start
+		}
+		if !errors.Is(err, index.ErrGone) {
+			return v.Start
+		}
+	}
+	return sh.LogStart(p)
+}
+
+func (sh *Shard) view(p rhumb.PartitionID) (index.View, bool) {
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	if ix := sh.parts[p]; ix != nil {
+		return ix.View(), true
+	}
+	return index.View{}, false
+}
+
+// read gathers refs from a view and fetches their batches. It starts again with a
+// new view when settling or deleting overtook it.
+func (sh *Shard) read(p rhumb.PartitionID, maxBytes int, seek func(*index.View) (func() (*index.Ref, error), error)) ([]Stored, error) {
+	var err error
+	for range maxReadAttempts {
+		v, ok := sh.view(p)
+		if !ok {
+			return nil, nil
+		}
+		var refs []index.Ref
+		if refs, err = gather(&v, maxBytes, seek); err == nil {
+			var out []Stored
+			if out, err = sh.fetch(p, refs); err == nil {
+				return out, nil
+			}
+		}
+		if !errors.Is(err, index.ErrGone) && !errors.Is(err, errRetry) {
+			return nil, fmt.Errorf("storage: shard %d partition %d: %w", sh.id, p, err)
+		}
+	}
+	return nil, rhumb.Errorf(rhumb.KindUnavailable, "storage: shard %d partition %d: %w", sh.id, p, err)
+}
+
+func gather(v *index.View, maxBytes int, seek func(*index.View) (func() (*index.Ref, error), error)) ([]index.Ref, error) {
+	next, err := seek(v)
+	if err != nil {
+		return nil, err
+	}
+	var refs []index.Ref
+	for size := 0; ; {
+		r, err := next()
+		if err != nil {
+			return nil, err
+		}
+		if r == nil {
+			return refs, nil
+		}
+		size += int(r.Size)
+		if len(refs) > 0 && size > maxBytes {
+			return refs, nil
+		}
+		refs = append(refs, *r)
+		if size >= maxBytes {
+			return refs, nil
+		}
+	}
+}
+
+// fetch gets the bytes of refs: from memory, or from files in as few reads as
+// their places allow.
+func (sh *Shard) fetch(p rhumb.PartitionID, refs []index.Ref) ([]Stored, error) {
+	out := make([]Stored, len(refs))
+	raw := make([][]byte, len(refs))
+	for i := range refs {
+		r := &refs[i]
+		if r.File != 0 {
+			continue
+		}
+		data, loc, ok := sh.entries.lookup(r.Raft)
+		switch {
+		case !ok:
+			return nil, errRetry // its file settled meanwhile
+		case data != nil:
+			if r.Pos+uint64(r.Size) > uint64(len(data)) {
+				return nil, rhumb.Errorf(rhumb.KindCorrupt, "entry %d: %d bytes at %d do not fit its %d", r.Raft, r.Size, r.Pos, len(data))
+			}
+			raw[i] = data[r.Pos : r.Pos+uint64(r.Size)]
+		default:
+			r.File, r.Pos = loc.File, uint64(loc.Pos)+r.Pos
+		}
+	}
+	for i := 0; i < len(refs); {
+		if raw[i] != nil {
+			i++
+			continue
+		}
+		n := 1
+		for i+n < len(refs) && raw[i+n] == nil && joins(&refs[i], &refs[i+n-1], &refs[i+n]) {
+			n++
+		}
+		if err := sh.store.readRun(refs[i:i+n], raw[i:i+n]); err != nil {
+			return nil, err
+		}
+		i += n
+	}
+	for i := range refs {
+		if err := out[i].decode(p, &refs[i], raw[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// joins tells if next is read together with the run from first to last.
+func joins(first, last, next *index.Ref) bool {
+	end := last.Pos + uint64(last.Size)
+	return next.File == last.File && next.Pos >= end && next.Pos-end <= maxReadGap &&
+		next.Pos+uint64(next.Size)-first.Pos <= maxReadRun
+}
+
+// readRun reads batches that lie close together in one file. The file is pinned,
+// so that deletion does not take it away in the middle.
+func (s *Store) readRun(refs []index.Ref, raw [][]byte) error {
+	first, last := &refs[0], &refs[len(refs)-1]
+	size := last.Pos + uint64(last.Size) - first.Pos
+	buf := make([]byte, size)
+	err := s.log.ReadAt(commitlog.Location{File: first.File, Pos: int64(first.Pos), Len: uint32(size)}, buf)
+	if errors.Is(err, commitlog.ErrRemoved) {
+		return errRetry
+	}
+	if err != nil {
+		return err
+	}
+	for i := range refs {
+		at := refs[i].Pos - first.Pos
+		b := buf[at : at+uint64(refs[i].Size) : at+uint64(refs[i].Size)]
+		if err := checkCRC(b); err != nil {
+			return fmt.Errorf("log file %016x at %d: %w", refs[i].File, refs[i].Pos, err)
+		}
+		raw[i] = b
+	}
+	return nil
+}
+
+// checkCRC checks a batch that came from disk. Those in memory were checked when
+// they came in.
+func checkCRC(b []byte) error {
+	_, batch, _, err := codec.ParseEnvelope(b)
+	if err != nil {
+		return err
+	}
+	if codec.Checksum(batch[21:]) != binary.BigEndian.Uint32(batch[17:]) {
+		return rhumb.Errorf(rhumb.KindCorrupt, "CRC of the batch does not match")
+	}
+	return nil
+}
+
+// decode fills s from envelope and batch, and checks that they are what the index
+// says (I2: an offset never names another record).
+func (s *Stored) decode(p rhumb.PartitionID, r *index.Ref, b []byte) error {
+	e, batch, n, err := codec.ParseEnvelope(b)
+	if err != nil {
+		return err
+	}
+	base := rhumb.Offset(binary.BigEndian.Uint64(batch))
+	if n != len(b) || e.Partition != p || base != r.Base || e.First != r.First || e.Last != r.OriginLast() {
+		return rhumb.Errorf(rhumb.KindCorrupt, "batch at offset %d: found partition %d, offset %d, origin offsets %d to %d, %d bytes",
+			r.Base, e.Partition, base, e.First, e.Last, n)
+	}
+	*s = Stored{Base: r.Base, Envelope: e, Batch: batch}
+	return nil
+}

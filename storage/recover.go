@@ -1,0 +1,371 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/storage/commitlog"
+	"github.com/rhumbmq/rhumb/storage/index"
+	"github.com/rhumbmq/rhumb/storage/statedb"
+	"github.com/rhumbmq/rhumb/storage/vfs"
+)
+
+// Open opens a data directory, or makes it, and recovers what is in it: a newer
+// format is refused before a byte is written. Of settled files only the index's
+// directory is read; of the log only the files that have not settled. No goroutine
+// of the store runs before Run.
+func Open(cfg Config) (*Store, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, kick: make(chan struct{}, 1), joined: make(chan struct{})}
+	s.cache = index.NewCache(cfg.IndexCache)
+	s.tail.budget = cfg.TailCache
+	s.files.settled = map[uint64]*settledFile{}
+	s.space.fs, s.space.dir, s.space.min, s.space.reserve = cfg.FS, cfg.Dir, cfg.MinFree, cfg.Reserve
+	s.life, s.ended = context.WithCancelCause(context.Background())
+	if err := s.open(); err != nil {
+		s.ended(ErrClosed)
+		if s.db != nil {
+			s.db.Kill()
+		}
+		if s.log != nil {
+			_ = s.log.Close()
+		}
+		if s.lock != nil {
+			_ = s.lock.Close()
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Store) open() (err error) {
+	if err := makeDir(s.cfg.FS, s.cfg.Dir); err != nil {
+		return err
+	}
+	if s.lock, err = s.cfg.FS.Lock(s.path(lockName)); err != nil {
+		return fmt.Errorf("storage: %s: %w", s.cfg.Dir, err)
+	}
+	if s.format, err = openFormat(&s.cfg); err != nil {
+		return err
+	}
+	if err := s.openParts(); err != nil {
+		return err
+	}
+	for id := range s.format.shards + 1 {
+		s.shards = append(s.shards, newShard(s, rhumb.ShardID(id)))
+	}
+	tables, err := s.openTables()
+	if err != nil {
+		return err
+	}
+	for _, sh := range s.shards {
+		if err := sh.load(tables); err != nil {
+			return fmt.Errorf("storage: shard %d: %w", sh.id, err)
+		}
+	}
+	for _, t := range tables {
+		s.files.unguard(t.File)
+	}
+	if err := s.replay(); err != nil {
+		return err
+	}
+	for _, sh := range s.shards {
+		if err := sh.finishReplay(); err != nil {
+			return fmt.Errorf("storage: shard %d: %w", sh.id, err)
+		}
+	}
+	s.wake()
+	s.openReserve()
+	return nil
+}
+
+// openParts makes the folders and opens commit log and state database.
+func (s *Store) openParts() (err error) {
+	for _, dir := range []string{logDir, stateDir, indexDir} {
+		if err := makeDir(s.cfg.FS, s.path(dir)); err != nil {
+			return err
+		}
+	}
+	var report commitlog.Report
+	s.log, report, err = commitlog.Open(commitlog.Config{
+		FS: s.cfg.FS, Dir: s.path(logDir), FileSize: s.cfg.FileSize,
+		Durability: s.cfg.Durability, FlushInterval: s.cfg.FlushInterval,
+	})
+	if err != nil {
+		return err
+	}
+	s.tellCut(report)
+	s.db, err = statedb.Open(statedb.Config{
+		FS: s.cfg.FS, Dir: s.path(stateDir), CacheSize: s.cfg.StateCache, MemTableSize: s.cfg.StateMemTable,
+		FlushLog:  func() error { return s.log.Flush(s.life) },
+		OnFailure: s.failed,
+	})
+	return err
+}
+
+// tellCut reports a torn tail.
+func (s *Store) tellCut(r commitlog.Report) {
+	if r.CutBytes > 0 && s.cfg.Events.TailCut != nil {
+		s.cfg.Events.TailCut(r.CutAt.File, r.CutAt.Pos, r.CutBytes)
+	}
+}
+
+// openReserve looks for the reserve file; watchSpace makes it if it is missing.
+func (s *Store) openReserve() {
+	info, err := s.cfg.FS.Stat(s.path(reserveName))
+	s.space.held = err == nil && info.Size >= s.cfg.Reserve
+}
+
+// makeDir makes a folder whose name, and those above it, are safe.
+func makeDir(fsys vfs.FS, dir string) error {
+	var made []string
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		if _, err := fsys.Stat(d); err == nil || d == filepath.Dir(d) {
+			break
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		made = append(made, filepath.Dir(d))
+	}
+	if len(made) == 0 {
+		return nil
+	}
+	if err := fsys.MkdirAll(dir); err != nil {
+		return err
+	}
+	for _, parent := range made {
+		if err := fsys.SyncDir(parent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openTables reads the directories of the index files and cleans up what a crash
+// in the middle of settling or deleting left.
+func (s *Store) openTables() ([]*index.Table, error) {
+	logs := map[uint64]bool{}
+	for _, f := range s.log.Files() {
+		logs[f.ID] = true
+	}
+	names, err := s.cfg.FS.List(s.path(indexDir))
+	if err != nil {
+		return nil, err
+	}
+	var tables []*index.Table // by file, since names sort
+	for _, name := range names {
+		id, ok := parseIndexName(name)
+		switch {
+		case strings.HasSuffix(name, tmpSuffix), ok && !logs[id]:
+			// Not finished, or its log file was deleted: see removeDead.
+			if err := s.cfg.FS.Remove(s.path(indexDir, name)); err != nil {
+				return nil, err
+			}
+			continue
+		case !ok:
+			continue
+		}
+		dir, err := s.readIndex(id)
+		if err != nil {
+			return nil, fmt.Errorf("storage: %s: %w", s.path(indexDir, name), err)
+		}
+		t := s.newTable(id, dir)
+		s.files.add(id, t)
+		tables = append(tables, t)
+		for _, e := range dir.Shards {
+			if int(e.Shard) < len(s.shards) {
+				sh := s.shards[e.Shard]
+				sh.settled.Store(max(sh.settled.Load(), e.Index))
+			}
+		}
+		delete(logs, id)
+	}
+	for id := range logs {
+		// Files settle in order: this one had settled and was deleted, but the crash
+		// took that back.
+		if id < s.files.settledThrough() {
+			if err := s.log.Remove(id); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return tables, nil
+}
+
+func (s *Store) readIndex(id uint64) (*index.Directory, error) {
+	f, err := s.cfg.FS.Open(s.path(indexDir, indexName(id)))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	head := make([]byte, index.HeaderSize)
+	if n, err := f.ReadAt(head, 0); n < len(head) {
+		return nil, err
+	}
+	if file, err := index.ParseHeader(head, index.MagicIndex); err != nil || file != id {
+		return nil, errors.Join(err, rhumb.Errorf(rhumb.KindCorrupt, "index of file %016x", file))
+	}
+	dir, _, err := index.ReadDirectory(f, size)
+	return dir, err
+}
+
+// load reads what the state database and the tables have of the shard.
+func (sh *Shard) load(tables []*index.Table) error {
+	db := sh.store.db
+	applied, err := db.Applied(sh.id)
+	if err != nil {
+		return err
+	}
+	sh.conf, sh.term = applied.Conf, applied.Term
+	sh.applied.Store(applied.Index)
+	if sh.runs, err = db.Runs(sh.id); err != nil {
+		return err
+	}
+	settled := sh.settled.Load()
+	sh.forget.Store(settled)
+	if settled > applied.Index {
+		return rhumb.Errorf(rhumb.KindCorrupt, "files have settled up to entry %d, the state database is at %d", settled, applied.Index)
+	}
+	err = db.Partitions(sh.id, func(id rhumb.PartitionID, start rhumb.Offset) error {
+		sh.parts[id] = index.NewPartition(index.Key{Shard: sh.id, Partition: id}, start)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		for _, p := range t.Dir.Parts {
+			if p.Key.Shard != sh.id {
+				continue
+			}
+			if ix := sh.parts[p.Key.Partition]; ix != nil && p.Last >= ix.Start() && ix.AddPart(p) {
+				sh.store.files.count(t.File, 1)
+			}
+		}
+	}
+	through := sh.store.files.settledThrough()
+	return db.Refs(sh.id, func(id rhumb.PartitionID, r index.Ref) error {
+		if r.File == 0 && r.Raft <= settled || r.File != 0 && r.File <= through {
+			return nil // a row of a settled file, whose deletion the crash took back
+		}
+		ix := sh.parts[id]
+		if ix == nil {
+			return rhumb.Errorf(rhumb.KindCorrupt, "index row of partition %d, which does not exist", id)
+		}
+		r.Source = sh.source(*r.Source)
+		if r.Last() >= ix.Start() && !ix.Append(r) {
+			return rhumb.Errorf(rhumb.KindCorrupt, "index row of partition %d at %d lies below its end %d", id, r.Base, ix.End())
+		}
+		return nil
+	})
+}
+
+// replay reads the log's files that have not settled.
+func (s *Store) replay() error {
+	first := true
+	return s.log.Replay(s.files.settledThrough()+1, func(f *commitlog.Frame, locs []commitlog.Location) error {
+		if f.Kind == commitlog.KindCheckpoint {
+			if first { // later ones repeat what the frames before them said
+				s.replayCheckpoint(f.Checkpoint)
+			}
+			first = false
+			return nil
+		}
+		if int(f.Shard) >= len(s.shards) {
+			return rhumb.Errorf(rhumb.KindCorrupt, "storage: frame of shard %d, there are %d", f.Shard, len(s.shards))
+		}
+		if len(locs) > 0 {
+			s.files.sawFile(locs[0].File, func() {})
+		}
+		sh := s.shards[f.Shard]
+		if f.HardState != nil {
+			sh.hard = f.HardState
+		}
+		if f.Kind == commitlog.KindEntries {
+			return sh.replayEntries(f.Entries, locs)
+		}
+		return nil
+	})
+}
+
+func (s *Store) replayCheckpoint(states []commitlog.ShardState) {
+	for i := range states {
+		if st := &states[i]; int(st.Shard) < len(s.shards) {
+			s.shards[st.Shard].hard = st.HardState()
+		}
+	}
+}
+
+// replayEntries notes entries that were saved. An entry that is known with the
+// same term is a copy (see copyForward): it moves, and cancels nothing. Any other
+// cancels what was known from its index on.
+func (sh *Shard) replayEntries(entries []*raftpb.Entry, locs []commitlog.Location) error {
+	t := &sh.entries
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, e := range entries {
+		index := e.GetIndex()
+		if len(t.slots) == 0 && t.base == 0 && index > 0 {
+			t.base = index - 1 // the first one that the unsettled files have
+		}
+		if s := t.at(index); s != nil && s.term == e.GetTerm() {
+			s.loc = locs[i]
+			continue
+		}
+		if index <= t.base || index > t.last()+1 {
+			return rhumb.Errorf(rhumb.KindCorrupt, "storage: shard %d: log file %016x has entry %d after entries %d to %d",
+				sh.id, locs[i].File, index, t.base+1, t.last())
+		}
+		t.cut(index - 1)
+		t.slots = append(t.slots, slot{term: e.GetTerm(), size: uint32(len(e.GetData())), kind: e.GetType(), loc: locs[i]})
+	}
+	return nil
+}
+
+// finishReplay checks that log and state database fit, and completes what Raft
+// starts from.
+func (sh *Shard) finishReplay() error {
+	t := &sh.entries
+	applied := sh.applied.Load()
+	if len(t.slots) == 0 && t.base < applied {
+		t.base, t.baseTerm = applied, sh.term
+	}
+	switch {
+	case t.base > applied:
+		return rhumb.Errorf(rhumb.KindCorrupt, "the log begins at entry %d, the state database is at %d", t.base+1, applied)
+	case t.last() < applied:
+		return rhumb.Errorf(rhumb.KindCorrupt, "the log ends at entry %d, the state database is at %d", t.last(), applied)
+	}
+	if len(t.slots) > 0 && t.base > 0 {
+		t.baseTerm = sh.termOf(t.base)
+	}
+	t.flushed = t.last() // Open has flushed all that it kept
+	commit := min(max(sh.hard.GetCommit(), applied), t.last())
+	sh.hard = &raftpb.HardState{Term: new(max(sh.hard.GetTerm(), sh.term)), Vote: new(sh.hard.GetVote()), Commit: new(commit)}
+	sh.tellConf()
+	return nil
+}
+
+// termOf gives the term of an applied entry, from the term runs.
+func (sh *Shard) termOf(index uint64) (term uint64) {
+	for _, r := range sh.runs {
+		if r.Index > index {
+			break
+		}
+		term = r.Term
+	}
+	return term
+}
