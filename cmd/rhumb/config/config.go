@@ -32,6 +32,7 @@ type Config struct {
 	Shards        int         `yaml:"shards" doc:"Data shards (Raft groups) of the region. Fixed when the data directory is made. 1 to 1024."`
 	ConfigStore   ConfigStore `yaml:"config_store"`
 	Listeners     []Listener  `yaml:"listeners" doc:"Where clients and other regions connect; several per protocol are allowed. Giving the list replaces the default one: kafka, admin on their default ports on loopback, and no geo."`
+	Links         []Link      `yaml:"links" doc:"What differs from the rule, link by link. A region that is not named is dialled at the geo addresses of its document."`
 	Limits        Limits      `yaml:"limits"`
 	MinFree       MinFree     `yaml:"min_free"`
 	ShutdownGrace Duration    `yaml:"shutdown_grace" doc:"How long SIGTERM waits for what is in flight. At most 10m."`
@@ -72,6 +73,12 @@ type TLS struct {
 	CA   string `yaml:"ca" doc:"PEM file of trusted CAs. geo: required. admin: clients must show a certificate that one of them signed. kafka: refused, clients show none in this version."`
 	Cert string `yaml:"cert" doc:"PEM file of the own certificate. Required."`
 	Key  string `yaml:"key" doc:"PEM file of its key. Required."`
+}
+
+// Link is what this region does differently on the link to one other region.
+type Link struct {
+	Region rhumb.RegionName `yaml:"region" doc:"The other region. Required."`
+	Via    string           `yaml:"via" doc:"host:port (UDP) that is dialled instead of the region's geo addresses: a relay, or a path through NAT."`
 }
 
 // Limits are the budgets in bytes of one node, and a few counts.

@@ -16,7 +16,7 @@ const minToken = 16
 // Validate checks all fields, alone and together. The configuration must be
 // complete, as Load and Parse make it.
 func (c *Config) Validate() error {
-	for _, check := range []func() error{c.checkRegion, c.checkDisk, c.checkLimits, c.checkLog, c.checkKafka, c.checkAdmin, c.checkListeners} {
+	for _, check := range []func() error{c.checkRegion, c.checkDisk, c.checkLimits, c.checkLog, c.checkKafka, c.checkAdmin, c.checkListeners, c.checkLinks} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -56,6 +56,24 @@ func (c *Config) checkDisk() error {
 	} {
 		if err := r.check(); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+func (c *Config) checkLinks() error {
+	seen := map[rhumb.RegionName]bool{}
+	for i, l := range c.Links {
+		at := "links[" + strconv.Itoa(i) + "]"
+		if err := l.Region.Validate(); err != nil {
+			return refuse(at+".region", "%v", err)
+		}
+		if l.Region == c.Region.Name || seen[l.Region] {
+			return refuse(at+".region", "%s is this region itself, or stands there twice", l.Region)
+		}
+		seen[l.Region] = true
+		if _, _, err := net.SplitHostPort(l.Via); err != nil {
+			return refuse(at+".via", "%v", err)
 		}
 	}
 	return nil
