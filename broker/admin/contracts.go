@@ -31,7 +31,7 @@ type Logs interface {
 	// up to the log's end; at the end it gives none and no error.
 	Read(ref rhumb.PartitionRef, from rhumb.Offset, maxBytes int) ([]Batch, error)
 	// Seek gives the first stored batch of an origin life that ends at or after
-	// the origin offset from, false if there is none.
+	// the origin offset from, false if the index knows of none.
 	Seek(ref rhumb.PartitionRef, region rhumb.RegionNumber, life rhumb.Life, from rhumb.Offset) (Batch, bool, error)
 }
 

@@ -113,12 +113,10 @@ type digester struct {
 func (d *digester) run(at rhumb.Offset) error {
 	if d.q.Seek {
 		b, found, err := d.s.cfg.Logs.Seek(d.ref, d.q.Region, d.q.Life, d.q.From)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case !found:
-			at = d.end
-		default:
+		}
+		if found { // else the index knows of none, which the log may know better
 			at = max(at, b.Base)
 		}
 	}

@@ -71,10 +71,7 @@ func (s *Server) topicDescribe(r *http.Request) (any, error) {
 	detail := api.TopicDetail{Topic: topicJSON(t), Logs: []api.Partition{}}
 	name := s.namer()
 	for i, p := range t.Partitions {
-		log, err := s.describe(p, int32(i))
-		if err != nil {
-			return nil, fmt.Errorf("topic %s partition %d: %w", t.Name.Short(), i, err)
-		}
+		log := s.describe(p, int32(i))
 		for j := range log.Origins {
 			log.Origins[j].RegionName = name(log.Origins[j].Region)
 		}
@@ -85,41 +82,20 @@ func (s *Server) topicDescribe(r *http.Request) (any, error) {
 
 // describe gives a partition's figures. The own life comes first: all offsets of
 // the log up to its end are accounted for, whoever's records they hold.
-func (s *Server) describe(p Partition, index int32) (api.Partition, error) {
+func (s *Server) describe(p Partition, index int32) api.Partition {
 	st, there := s.cfg.Logs.State(p.Ref)
 	if !p.Ready || !there {
-		return api.Partition{Partition: index, Life: p.Life, Origins: []api.Origin{}}, nil
+		return api.Partition{Partition: index, Life: p.Life, Origins: []api.Origin{}}
 	}
 	out := api.Partition{Partition: index, Ready: true, Shard: p.Ref.Shard, ID: p.Ref.ID, Life: st.Life,
 		LogStart: st.LogStart, End: st.End, FlushedEnd: st.Flushed, LeaderEpoch: st.LeaderEpoch, Bytes: st.Bytes}
 	out.Origins = append(out.Origins, api.Origin{Region: s.cfg.Identity.Number, Life: st.Life, Own: true,
 		Watermark: st.End - 1, Floor: st.LogStart - 1, LastRecord: st.OwnLast, Chain: hex64(st.OwnChain)})
 	for _, o := range st.Origins {
-		floor, err := s.retainedFloor(p.Ref, st, o)
-		if err != nil {
-			return out, err
-		}
-		out.Origins = append(out.Origins, api.Origin{Region: o.Region, Life: o.Life, Watermark: o.Watermark, Floor: floor,
+		out.Origins = append(out.Origins, api.Origin{Region: o.Region, Life: o.Life, Watermark: o.Watermark, Floor: o.Floor,
 			LastRecord: o.Watermark, Chain: hex64(o.Chain)})
 	}
-	return out, nil
-}
-
-// retainedFloor raises an origin's floor to what retention has dropped here: the
-// first batch that is left says with its prev how far what is gone reached. If
-// none is left, everything up to the watermark is gone.
-func (s *Server) retainedFloor(ref rhumb.PartitionRef, st State, o Origin) (rhumb.Offset, error) {
-	if st.LogStart == 0 || o.Floor >= o.Watermark {
-		return o.Floor, nil
-	}
-	b, found, err := s.cfg.Logs.Seek(ref, o.Region, o.Life, o.Floor+1)
-	if err != nil {
-		return 0, err
-	}
-	if !found {
-		return o.Watermark, nil
-	}
-	return max(o.Floor, b.Prev), nil
+	return out
 }
 
 func hex64(v uint64) string { return fmt.Sprintf("%016x", v) }

@@ -145,11 +145,18 @@ func (l *Log) Gap(from *Log, first, last rhumb.Offset, reason rhumb.Reason) {
 	l.Account(from, last, last)
 }
 
-// Trim moves the log start, as retention does.
+// Trim moves the log start, as retention does, and each origin's floor to the
+// last of its offsets that is dropped.
 func (l *Log) Trim(start rhumb.Offset) {
 	l.region.change(func() {
 		l.state.LogStart = start
-		l.batches = slices.DeleteFunc(l.batches, func(b stored) bool { return b.lastLocal() < start })
+		l.batches = slices.DeleteFunc(l.batches, func(b stored) bool {
+			if b.Life != l.state.Life && b.Base < start {
+				o := l.origin(b.Region, b.Life)
+				o.Floor = max(o.Floor, min(b.Last, b.First+start-1-b.Base))
+			}
+			return b.lastLocal() < start
+		})
 	})
 }
 

@@ -155,6 +155,12 @@ func (r *Region) Log(name string, partition int) *Log {
 	return r.topics[t].logs[partition]
 }
 
+// Origins gives the lives of other logs that a partition accounts for.
+func (r *Region) Origins(name string, partition int) []admin.Origin {
+	st, _ := r.State(r.Log(name, partition).ref)
+	return st.Origins
+}
+
 func (r *Region) find(ref rhumb.PartitionRef) *Log {
 	for _, t := range r.topics {
 		for _, l := range t.logs {
