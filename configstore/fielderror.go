@@ -32,10 +32,11 @@ func unbuilt(field, reason string) error {
 	return &rhumb.Error{Kind: rhumb.KindUnsupported, Err: &FieldError{Field: field, Reason: reason}}
 }
 
-// inDocument puts the document's key into a refusal.
+// inDocument puts the document's key into a refusal that has none yet.
 func inDocument(key string, err error) error {
-	if err == nil {
-		return nil
+	var named *FieldError
+	if err == nil || errors.As(err, &named) && named.Key != "" {
+		return err
 	}
 	kind := rhumb.KindInvalid
 	var known *rhumb.Error

@@ -102,11 +102,11 @@ func (w *Writer) takeNumber(ctx context.Context, r Region, seen rhumb.RegionNumb
 			last := max(m.LastNumber, seen)
 			switch {
 			case r.Number != 0 && r.Number <= last:
-				return invalid("number", "%d cannot be given to region %s: numbers up to %d were given before", r.Number, r.Name, last)
+				return inDocument(RegionKey(r.Name), invalid("number", "%d cannot be given: numbers up to %d were given before", r.Number, last))
 			case r.Number != 0:
 				last = r.Number
 			case last >= rhumb.MaxRegionNumber:
-				return invalid("number", "all %d region numbers are used", rhumb.MaxRegionNumber)
+				return inDocument(RegionKey(r.Name), invalid("number", "all %d are used", rhumb.MaxRegionNumber))
 			default:
 				last++
 			}

@@ -63,6 +63,8 @@ func (c change[T]) run(ctx context.Context, w *Writer, read func(Document) (T, [
 		}
 		if err := c.edit(&v); errors.Is(err, errUnchanged) {
 			return v, nil
+		} else if fe := (*FieldError)(nil); errors.As(err, &fe) {
+			return none, inDocument(c.key, err)
 		} else if err != nil {
 			return none, err
 		}
