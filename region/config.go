@@ -1,0 +1,78 @@
+package region
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/storage"
+)
+
+// Config says what one node of a region needs.
+type Config struct {
+	// Name and Number are the region's, from the configuration store. Required.
+	Name   rhumb.RegionName
+	Number rhumb.RegionNumber
+	// Store holds the node's data. Whoever opened it runs and closes it: before
+	// the region starts, and after it has stopped. Required.
+	Store *storage.Store
+	// Shards is the number of data shards. It was fixed when the store was made;
+	// 0 takes the store's, another number than that is refused.
+	Shards int
+	Logger *slog.Logger // default: none
+
+	// Durability is the store's. What leaves the region is flushed whatever it says.
+	Durability storage.Durability
+
+	// InFlight is how many bytes of batches may be between requests and answers on
+	// this node; what exceeds it is refused with kind unavailable. Default 256 MiB.
+	InFlight int64
+	// RetentionInterval is how often partitions are looked at for old batches and
+	// forgotten producers. Default 1 min.
+	RetentionInterval time.Duration
+	// RetentionMs and RetentionBytes are for topics that say nothing of their own.
+	// Default 7 days and no limit; negative means no limit.
+	RetentionMs    int64
+	RetentionBytes int64
+	// ProducerExpiry is after how long without a batch a producer id's table is
+	// forgotten. Default 1 day, as in Kafka.
+	ProducerExpiry time.Duration
+}
+
+const (
+	defaultRetention      = 7 * 24 * time.Hour
+	defaultProducerExpiry = 24 * time.Hour
+)
+
+func (c *Config) setDefaults() error {
+	if c.Store == nil {
+		return rhumb.Errorf(rhumb.KindInvalid, "region: config needs a store")
+	}
+	if err := c.Name.Validate(); err != nil {
+		return err
+	}
+	if err := c.Number.Validate(); err != nil {
+		return err
+	}
+	if n := c.Store.Shards(); c.Shards != 0 && c.Shards != n {
+		return rhumb.Errorf(rhumb.KindInvalid, "region: %d shards, the store was made with %d", c.Shards, n)
+	} else if c.Shards = n; n < 1 {
+		return rhumb.Errorf(rhumb.KindInvalid, "region: the store has no data shard")
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.RetentionInterval <= 0 {
+		c.RetentionInterval = time.Minute
+	}
+	if c.RetentionMs == 0 {
+		c.RetentionMs = defaultRetention.Milliseconds()
+	}
+	if c.RetentionBytes == 0 {
+		c.RetentionBytes = -1
+	}
+	if c.ProducerExpiry <= 0 {
+		c.ProducerExpiry = defaultProducerExpiry
+	}
+	return nil
+}

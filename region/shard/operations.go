@@ -1,0 +1,150 @@
+package shard
+
+import (
+	"context"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// SetEdgeStart fixes the first offset that the edge to a region carries: the log
+// start, or the end if latest. It is fixed once: later calls give the same.
+func (s *Shard) SetEdgeStart(ctx context.Context, id rhumb.PartitionID, dest rhumb.RegionNumber, latest bool) (rhumb.Offset, error) {
+	return offsetOf(s.control(ctx, &edgeStartCommand{id, dest, latest}))
+}
+
+// MoveLogStart drops the records below start; it gives the log start after it.
+// Errors are of kind out of range if start lies past the end.
+func (s *Shard) MoveLogStart(ctx context.Context, id rhumb.PartitionID, start rhumb.Offset, reason rhumb.Reason) (rhumb.Offset, error) {
+	p := s.partition(id)
+	if p == nil {
+		return rhumb.NoOffset, rhumb.Errorf(rhumb.KindNotFound, "shard %d: no partition %d", s.cfg.ID, id)
+	}
+	floors, err := s.floorsAt(id, start)
+	if err != nil {
+		return rhumb.NoOffset, err
+	}
+	return offsetOf(s.control(ctx, &logStartCommand{id, start, reason, floors}))
+}
+
+func offsetOf(v any, err error) (rhumb.Offset, error) {
+	if o, ok := v.(rhumb.Offset); ok {
+		return o, err
+	}
+	return rhumb.NoOffset, err
+}
+
+// PartitionSpec says what log to start.
+type PartitionSpec struct {
+	TopicID   rhumb.UUID
+	Topic     rhumb.Topic
+	Index     int32
+	Deletions uint64
+}
+
+// CreatePartition starts a partition's log with a new life. If the topic id has
+// a log of that index already, it gives that one.
+func (s *Shard) CreatePartition(ctx context.Context, spec PartitionSpec) (rhumb.PartitionID, rhumb.Life, error) {
+	v, err := s.control(ctx, &createPartitionCommand{spec.TopicID, spec.Topic, spec.Index, spec.Deletions, rhumb.NewLife()})
+	if err != nil {
+		return 0, rhumb.Life{}, err
+	}
+	p := v.(*partition)
+	return p.id, p.life, nil
+}
+
+// DropTopic removes a topic's partitions and committed offsets from this shard.
+func (s *Shard) DropTopic(ctx context.Context, id rhumb.UUID) error {
+	_, err := s.control(ctx, &dropTopicCommand{id})
+	return err
+}
+
+// CommitOffsets stores a group's positions.
+func (s *Shard) CommitOffsets(ctx context.Context, k GroupKey, commits []OffsetCommit) error {
+	_, err := s.control(ctx, &commitOffsetsCommand{k, commits})
+	return err
+}
+
+// DeleteOffsets forgets positions of a group.
+func (s *Shard) DeleteOffsets(ctx context.Context, k GroupKey, offsets []OffsetKey) error {
+	_, err := s.control(ctx, &deleteOffsetsCommand{key: k, offsets: offsets})
+	return err
+}
+
+// DeleteGroup forgets a group: its state and all its positions.
+func (s *Shard) DeleteGroup(ctx context.Context, k GroupKey) error {
+	_, err := s.control(ctx, &deleteOffsetsCommand{key: k, all: true})
+	return err
+}
+
+// PutGroup stores a group's state; an empty blob forgets it.
+func (s *Shard) PutGroup(ctx context.Context, k GroupKey, blob []byte) error {
+	_, err := s.control(ctx, &putGroupCommand{k, append([]byte(nil), blob...)})
+	return err
+}
+
+// TopicRequest says what topic to create.
+type TopicRequest struct {
+	Topic     rhumb.Topic
+	ID        rhumb.UUID
+	Deletions uint64
+	Configs   map[string]string
+	Shards    []rhumb.ShardID // of each partition
+}
+
+// CreateTopic enters a topic. Errors are of kind exists, with the topic, or
+// fenced if it was born under a lower deletion count than the name has.
+func (s *Shard) CreateTopic(ctx context.Context, r TopicRequest) (*Topic, error) {
+	return topicOf(s.control(ctx, &createTopicCommand{r.Topic, r.ID, r.Deletions, sortedConfigs(r.Configs), r.Shards}))
+}
+
+// GrowTopic gives a topic more partitions: shards names the shard of each,
+// including those that it has.
+func (s *Shard) GrowTopic(ctx context.Context, id rhumb.UUID, shards []rhumb.ShardID) (*Topic, error) {
+	return topicOf(s.control(ctx, &growTopicCommand{id, shards}))
+}
+
+// SetConfigs replaces a topic's settings.
+func (s *Shard) SetConfigs(ctx context.Context, id rhumb.UUID, configs map[string]string) (*Topic, error) {
+	return topicOf(s.control(ctx, &setConfigsCommand{id, sortedConfigs(configs)}))
+}
+
+// DeleteTopic raises a name's deletion count; the topic that was born below it
+// is deleted. It gives that topic, nil if there was none.
+func (s *Shard) DeleteTopic(ctx context.Context, name rhumb.Topic, deletions uint64) (*Topic, error) {
+	return topicOf(s.control(ctx, &deleteTopicCommand{name, deletions}))
+}
+
+func topicOf(v any, err error) (*Topic, error) {
+	t, _ := v.(*Topic)
+	return t, err
+}
+
+// PartitionReady notes where a topic's partition is.
+func (s *Shard) PartitionReady(ctx context.Context, topic rhumb.UUID, index int32, id rhumb.PartitionID, life rhumb.Life) error {
+	_, err := s.control(ctx, &partitionReadyCommand{topic, index, id, life})
+	return err
+}
+
+// TopicGone notes that nothing is left of a deleted topic.
+func (s *Shard) TopicGone(ctx context.Context, id rhumb.UUID) error {
+	_, err := s.control(ctx, &topicGoneCommand{id})
+	return err
+}
+
+// InitRegion gives the region its id. The first one stays.
+func (s *Shard) InitRegion(ctx context.Context, id rhumb.UUID) (rhumb.UUID, error) {
+	v, err := s.control(ctx, &initRegionCommand{id})
+	if err != nil {
+		return rhumb.UUID{}, err
+	}
+	return v.(rhumb.UUID), nil
+}
+
+// ProducerBlock gives out a block of producer ids that was never given out.
+func (s *Shard) ProducerBlock(ctx context.Context) (int64, error) {
+	v, err := s.control(ctx, &producerBlockCommand{})
+	if err != nil {
+		return 0, err
+	}
+	return v.(int64), nil
+}

@@ -1,0 +1,257 @@
+package shard
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/rhumbmq/rhumb/dedup"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// view is what other goroutines see of a partition: its state after the last
+// update that the storage has, and who waits for the next.
+type view struct {
+	mu      sync.Mutex // also guards partition.gaps
+	state   PartitionState
+	gone    bool
+	waiters map[*Waiter]struct{}
+	// unflushed holds ends of the log that are committed but not yet on the
+	// disks of a majority, by the entry that made them.
+	unflushed []flushPoint
+}
+
+type flushPoint struct {
+	index uint64
+	end   rhumb.Offset
+}
+
+func newView() *view { return &view{waiters: make(map[*Waiter]struct{})} }
+
+// publish shows the partition's applied state, of which entries up to flushed
+// are on the disks of a majority.
+func (p *partition) publish(index, flushed uint64) {
+	v := p.view
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := &v.state
+	s.Topic, s.TopicID, s.Index, s.Deletions, s.Life = p.topic, p.topicID, p.index, p.deletions, p.life
+	s.LogStart, s.OwnFloor = p.logStart, p.logStart-1
+	s.OwnLast, s.OwnChain = p.ownLast, p.ownChain
+	s.Gaps, s.LastAppend = p.gapCount, p.lastAppend
+	if p.moved {
+		s.Watermarks, p.moved = p.watermarks(), false
+	}
+	if s.End != p.end {
+		s.End = p.end
+		v.unflushed = append(v.unflushed, flushPoint{index, p.end})
+	}
+	v.flush(flushed)
+	v.signal()
+}
+
+// flush raises Flushed by what entries up to index hold, and reports whether it
+// grew. The caller holds mu.
+func (v *view) flush(index uint64) bool {
+	n := 0
+	for n < len(v.unflushed) && v.unflushed[n].index <= index {
+		v.state.Flushed = max(v.state.Flushed, v.unflushed[n].end)
+		n++
+	}
+	v.unflushed = append(v.unflushed[:0], v.unflushed[n:]...)
+	return n > 0
+}
+
+// signal wakes all waiters. The caller holds mu.
+func (v *view) signal() {
+	for w := range v.waiters {
+		w.signal()
+	}
+}
+
+func (p *partition) watermarks() []dedup.Watermark {
+	var out []dedup.Watermark
+	for _, k := range p.marks {
+		if k.known {
+			out = append(out, k.applied)
+		}
+	}
+	slices.SortFunc(out, func(a, b dedup.Watermark) int {
+		return cmp.Or(cmp.Compare(a.Region, b.Region), bytes.Compare(a.Life[:], b.Life[:]))
+	})
+	return out
+}
+
+// partition finds a partition, from any goroutine.
+func (s *Shard) partition(id rhumb.PartitionID) *partition {
+	s.m.mu.RLock()
+	defer s.m.mu.RUnlock()
+	return s.m.partitions[id]
+}
+
+// State gives what this node knows of a partition, false if it is not there.
+func (s *Shard) State(id rhumb.PartitionID) (PartitionState, bool) {
+	p := s.partition(id)
+	if p == nil {
+		return PartitionState{}, false
+	}
+	p.view.mu.Lock()
+	st := p.view.state
+	p.view.mu.Unlock()
+	st.LeaderEpoch, st.Leading = int32(s.epoch.Load()), s.leading.Load()
+	st.Bytes = s.cfg.Storage.Bytes(id)
+	return st, true
+}
+
+// Gaps gives the gap records of a partition, oldest first.
+func (s *Shard) Gaps(id rhumb.PartitionID) []Gap {
+	p := s.partition(id)
+	if p == nil {
+		return nil
+	}
+	p.view.mu.Lock()
+	defer p.view.mu.Unlock()
+	return append([]Gap(nil), p.gaps...)
+}
+
+// AddWaiter has w signalled when the partition changes. It reports whether the
+// partition is there.
+func (s *Shard) AddWaiter(id rhumb.PartitionID, w *Waiter) bool {
+	p := s.partition(id)
+	if p == nil {
+		return false
+	}
+	p.view.mu.Lock()
+	defer p.view.mu.Unlock()
+	if p.view.gone {
+		return false
+	}
+	p.view.waiters[w] = struct{}{}
+	return true
+}
+
+// RemoveWaiter takes back what AddWaiter did.
+func (s *Shard) RemoveWaiter(id rhumb.PartitionID, w *Waiter) {
+	if p := s.partition(id); p != nil {
+		p.view.mu.Lock()
+		delete(p.view.waiters, w)
+		p.view.mu.Unlock()
+	}
+}
+
+// depart marks a partition that was deleted.
+func (p *partition) depart() {
+	p.view.mu.Lock()
+	defer p.view.mu.Unlock()
+	p.view.gone = true
+	p.view.signal()
+	clear(p.view.waiters)
+}
+
+// Partitions gives the ids of the shard's partitions, in no order.
+func (s *Shard) Partitions() []rhumb.PartitionID {
+	s.m.mu.RLock()
+	defer s.m.mu.RUnlock()
+	out := make([]rhumb.PartitionID, 0, len(s.m.partitions))
+	for id := range s.m.partitions {
+		out = append(out, id)
+	}
+	return out
+}
+
+// Group gives the state of a group as its coordinator stored it, nil if none.
+func (s *Shard) Group(k GroupKey) []byte {
+	s.m.mu.RLock()
+	defer s.m.mu.RUnlock()
+	if g := s.m.groups[k]; g != nil {
+		return append([]byte(nil), g.blob...)
+	}
+	return nil
+}
+
+// Groups gives the keys of all groups of the shard, in no order.
+func (s *Shard) Groups() []GroupKey {
+	s.m.mu.RLock()
+	defer s.m.mu.RUnlock()
+	out := make([]GroupKey, 0, len(s.m.groups))
+	for k := range s.m.groups {
+		out = append(out, k)
+	}
+	return out
+}
+
+// Offsets gives a group's committed offsets.
+func (s *Shard) Offsets(k GroupKey) map[OffsetKey]OffsetCommit {
+	s.m.mu.RLock()
+	defer s.m.mu.RUnlock()
+	out := make(map[OffsetKey]OffsetCommit)
+	if g := s.m.groups[k]; g != nil {
+		for o, c := range g.offsets {
+			out[o] = c
+		}
+	}
+	return out
+}
+
+// Topic finds a topic by its name.
+func (s *Shard) Topic(name rhumb.Topic) (*Topic, bool) {
+	s.m.mu.RLock()
+	defer s.m.mu.RUnlock()
+	t, ok := s.m.names[name]
+	return t, ok
+}
+
+// TopicByID finds a topic by its id.
+func (s *Shard) TopicByID(id rhumb.UUID) (*Topic, bool) {
+	s.m.mu.RLock()
+	defer s.m.mu.RUnlock()
+	t, ok := s.m.topics[id]
+	return t, ok
+}
+
+// Topics gives all topics, and those that are deleted but have partitions left,
+// in no order.
+func (s *Shard) Topics() (live, doomed []*Topic) {
+	s.m.mu.RLock()
+	defer s.m.mu.RUnlock()
+	live = make([]*Topic, 0, len(s.m.topics))
+	for _, t := range s.m.topics {
+		live = append(live, t)
+	}
+	for _, t := range s.m.doomed {
+		doomed = append(doomed, t)
+	}
+	return live, doomed
+}
+
+// Deletions gives a topic name's deletion count.
+func (s *Shard) Deletions(name rhumb.Topic) uint64 {
+	s.m.mu.RLock()
+	defer s.m.mu.RUnlock()
+	return s.m.deletions[name]
+}
+
+// ClusterID gives the region's id, zero until it has one.
+func (s *Shard) ClusterID() rhumb.UUID {
+	s.m.mu.RLock()
+	defer s.m.mu.RUnlock()
+	return s.m.clusterID
+}
+
+// TopicIDs gives the ids of all topics that have a partition or a committed
+// offset in this shard.
+func (s *Shard) TopicIDs() map[rhumb.UUID]struct{} {
+	s.m.mu.RLock()
+	defer s.m.mu.RUnlock()
+	out := make(map[rhumb.UUID]struct{})
+	for id := range s.m.byTopic {
+		out[id] = struct{}{}
+	}
+	for _, g := range s.m.groups {
+		for o := range g.offsets {
+			out[o.TopicID] = struct{}{}
+		}
+	}
+	return out
+}

@@ -1,0 +1,181 @@
+package region
+
+import (
+	"context"
+	"maps"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region/shard"
+)
+
+// MaxPartitions bounds the partitions of one topic.
+const MaxPartitions = 10000
+
+func infoOf(t *shard.Topic) TopicInfo {
+	info := TopicInfo{Topic: t.Name, ID: t.ID, Deletions: t.Deletions, Configs: t.Configs, CreatedAt: t.CreatedAt}
+	info.Partitions = make([]PartitionInfo, len(t.Partitions))
+	for i, p := range t.Partitions {
+		info.Partitions[i] = PartitionInfo{Index: int32(i), Ref: p.Ref, Life: p.Life, Ready: p.Ready}
+	}
+	return info
+}
+
+// Topic finds a topic by its name. Partitions that are not ready yet are in it.
+func (r *Region) Topic(name rhumb.Topic) (TopicInfo, bool) {
+	t, ok := r.shards[0].Topic(name)
+	if !ok {
+		return TopicInfo{}, false
+	}
+	return infoOf(t), true
+}
+
+// TopicByID finds a topic by its Kafka id.
+func (r *Region) TopicByID(id rhumb.UUID) (TopicInfo, bool) {
+	t, ok := r.shards[0].TopicByID(id)
+	if !ok {
+		return TopicInfo{}, false
+	}
+	return infoOf(t), true
+}
+
+// Topics gives all topics, in no order.
+func (r *Region) Topics() []TopicInfo {
+	live, _ := r.shards[0].Topics()
+	out := make([]TopicInfo, len(live))
+	for i, t := range live {
+		out[i] = infoOf(t)
+	}
+	return out
+}
+
+// Deletions gives the deletion count of a topic's name: topics that are born
+// under a lower count are refused.
+func (r *Region) Deletions(name rhumb.Topic) uint64 { return r.shards[0].Deletions(name) }
+
+// CreateTopic makes a topic and waits until all its partitions are usable. If it
+// exists, it gives what is there and an error of kind exists. A topic that is
+// born under a lower deletion count than the name has is refused as fenced.
+func (r *Region) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, error) {
+	if err := spec.Topic.Validate(); err != nil {
+		return TopicInfo{}, err
+	}
+	if spec.Partitions < 1 || spec.Partitions > MaxPartitions {
+		return TopicInfo{}, rhumb.Errorf(rhumb.KindInvalid, "topic %s: %d partitions, must be 1 to %d", spec.Topic, spec.Partitions, MaxPartitions)
+	}
+	id := rhumb.NewUUID()
+	t, err := r.shards[0].CreateTopic(ctx, shard.TopicRequest{
+		Topic: spec.Topic, ID: id, Deletions: spec.Deletions, Configs: maps.Clone(spec.Configs), Shards: r.place(id, spec.Partitions)})
+	if err != nil {
+		if t != nil {
+			return infoOf(t), err
+		}
+		return TopicInfo{}, err
+	}
+	return r.waitUsable(ctx, t.ID)
+}
+
+// place chooses the shard of each partition: one after the other from where the
+// topic's id says, so that a topic is spread and small topics differ.
+func (r *Region) place(id rhumb.UUID, partitions int32) []rhumb.ShardID {
+	var h uint64
+	for _, b := range id {
+		h = h*31 + uint64(b)
+	}
+	out := make([]rhumb.ShardID, partitions)
+	for i := range out {
+		out[i] = rhumb.ShardID(1 + (h+uint64(i))%uint64(r.cfg.Shards))
+	}
+	return out
+}
+
+// waitUsable waits until all partitions of a topic are there.
+func (r *Region) waitUsable(ctx context.Context, id rhumb.UUID) (TopicInfo, error) {
+	changed := make(chan struct{}, 1)
+	defer r.Subscribe(func() {
+		select {
+		case changed <- struct{}{}:
+		default: // it will look anyway
+		}
+	})()
+	for {
+		t, ok := r.TopicByID(id)
+		switch {
+		case !ok:
+			return TopicInfo{}, rhumb.Errorf(rhumb.KindNotFound, "topic %s was deleted while it was made", id)
+		case t.Ready():
+			return t, nil
+		}
+		select {
+		case <-changed:
+		case <-r.ended:
+			return t, rhumb.Errorf(rhumb.KindUnavailable, "region %s is stopped", r.cfg.Name)
+		case <-ctx.Done():
+			return t, rhumb.Errorf(rhumb.KindTimeout, "topic %s: partitions are not ready: %w", t.Topic, context.Cause(ctx))
+		}
+	}
+}
+
+// GrowTopic gives a topic n partitions and waits until they are usable. Fewer
+// than it has is no error and changes nothing.
+func (r *Region) GrowTopic(ctx context.Context, name rhumb.Topic, n int32) (TopicInfo, error) {
+	t, ok := r.Topic(name)
+	switch {
+	case !ok:
+		return TopicInfo{}, rhumb.Errorf(rhumb.KindNotFound, "no topic %s", name)
+	case n < 1 || n > MaxPartitions:
+		return t, rhumb.Errorf(rhumb.KindInvalid, "topic %s: %d partitions, must be 1 to %d", name, n, MaxPartitions)
+	case int(n) > len(t.Partitions):
+		if _, err := r.shards[0].GrowTopic(ctx, t.ID, r.place(t.ID, n)); err != nil {
+			return t, err
+		}
+	}
+	return r.waitUsable(ctx, t.ID)
+}
+
+// DeleteTopic raises the deletion count of a topic's name and deletes the topic
+// that was born below it, if there is one. The name is free at once; partitions
+// and committed offsets go soon after. Calling it again changes nothing.
+func (r *Region) DeleteTopic(ctx context.Context, name rhumb.Topic, deletions uint64) error {
+	_, err := r.shards[0].DeleteTopic(ctx, name, deletions)
+	return err
+}
+
+// SetTopicConfigs replaces a topic's settings.
+func (r *Region) SetTopicConfigs(ctx context.Context, name rhumb.Topic, configs map[string]string) (TopicInfo, error) {
+	t, ok := r.Topic(name)
+	if !ok {
+		return TopicInfo{}, rhumb.Errorf(rhumb.KindNotFound, "no topic %s", name)
+	}
+	changed, err := r.shards[0].SetConfigs(ctx, t.ID, maps.Clone(configs))
+	if err != nil {
+		return t, err
+	}
+	return infoOf(changed), nil
+}
+
+// Subscribe has fn called after each change of topics, until cancel. fn runs on a
+// shard's goroutine and must not block or call back.
+func (r *Region) Subscribe(fn func()) (cancel func()) {
+	s := &subscriber{fn}
+	r.mu.Lock()
+	r.subscribers[s] = struct{}{}
+	r.mu.Unlock()
+	return func() {
+		r.mu.Lock()
+		delete(r.subscribers, s)
+		r.mu.Unlock()
+	}
+}
+
+func (r *Region) topicsChanged() {
+	r.wakeReconciler()
+	r.mu.Lock()
+	subscribers := make([]*subscriber, 0, len(r.subscribers))
+	for s := range r.subscribers {
+		subscribers = append(subscribers, s)
+	}
+	r.mu.Unlock()
+	for _, s := range subscribers {
+		s.fn()
+	}
+}
