@@ -64,7 +64,7 @@ type Sender struct {
 // NewSender makes a sender in the closed state.
 func NewSender(cfg Config) *Sender {
 	none := dedup.ChainPoint{Offset: rhumb.NoOffset}
-	return &Sender{cfg: cfg, confirmed: none, sent: none, scanned: rhumb.NoOffset, common: none}
+	return &Sender{cfg: cfg, source: NewSource(), confirmed: none, sent: none, scanned: rhumb.NoOffset, common: none}
 }
 
 // Status is a snapshot of a sender for figures.

@@ -6,7 +6,8 @@ import (
 )
 
 // Source is what a source says about its log of the session's origin life.
-// All offsets are the origin's. Every field only grows.
+// All offsets are the origin's. Every field only grows. The zero value is not an
+// empty log: start from [NewSource].
 type Source struct {
 	// Start is the place that the edge starts after; NoOffset: from the beginning.
 	// Its chain is the source's there.
@@ -30,6 +31,12 @@ type Source struct {
 
 	// End is the first offset that nothing has taken yet. Invariant: Head <= End.
 	End rhumb.Offset
+}
+
+// NewSource is an empty log whose edge starts from the beginning.
+func NewSource() Source {
+	none := dedup.ChainPoint{Offset: rhumb.NoOffset}
+	return Source{Start: none, Floor: none, OwnLast: rhumb.NoOffset}
 }
 
 // merge takes over whatever is newer in o. Two sources' snapshots may come out of
