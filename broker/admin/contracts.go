@@ -101,7 +101,6 @@ type Batch struct {
 	Region      rhumb.RegionNumber
 	Life        rhumb.Life
 	First, Last rhumb.Offset // at the origin
-	Prev        rhumb.Offset // at the origin
 	Bytes       []byte       // the Kafka record batch, read only
 }
 

@@ -44,7 +44,7 @@ func (l *Log) own(batch []byte, h codec.BatchHeader) rhumb.Offset {
 	codec.PatchBatch(batch, base, 1)
 	l.state.OwnChain = codec.NextChain(l.state.OwnChain, base, last, h.CRC)
 	l.add(stored{admin.Batch{Region: l.region.Identity.Number, Life: l.state.Life, First: base, Last: last,
-		Prev: l.state.OwnLast, Bytes: batch}, rhumb.Offset(h.LastOffsetDelta)})
+		Bytes: batch}, rhumb.Offset(h.LastOffsetDelta)})
 	l.state.OwnLast = last
 	return base
 }
