@@ -123,8 +123,12 @@ func encodeKept(k kept) ([]byte, error) {
 	if err := enc.Encode(k); err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(body.Bytes())
-	return append([]byte(keptHeader+hex.EncodeToString(sum[:])+"\n"), body.Bytes()...), nil
+	return frameKept(body.Bytes()), nil
+}
+
+func frameKept(body []byte) []byte {
+	sum := sha256.Sum256(body)
+	return append([]byte(keptHeader+hex.EncodeToString(sum[:])+"\n"), body...)
 }
 
 // decodeKept reads a copy into the documents seen and those in force instead.

@@ -11,7 +11,7 @@
 //	rhumb/v1/regions/.tmp-*      what a killed writer left; removed by the next put there
 //
 // A file is {"key": …, "sha256": …, "document": {…}}, where sha256 is over the
-// canonical JSON of the document. Names longer than a file name may be are cut
+// key, a line feed and the canonical JSON of the document. Names longer than a file name may be are cut
 // and end in a hash; the key inside the file is the truth.
 //
 // A put takes the lock and then, in this order: writes the new file beside the

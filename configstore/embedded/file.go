@@ -113,8 +113,9 @@ func encodeFile(d configstore.Document) ([]byte, error) {
 	return append(raw, '\n'), err
 }
 
+// sumOf covers the key too, so that a damaged one is not another document.
 func sumOf(d configstore.Document) string {
-	sum := d.Hash()
+	sum := sha256.Sum256(append([]byte(d.Key+"\n"), d.JSON...))
 	return hex.EncodeToString(sum[:])
 }
 

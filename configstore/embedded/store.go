@@ -88,7 +88,7 @@ func (s *Store) get(key string) (configstore.Document, error) {
 		return d, configstore.NotFound(key)
 	}
 	if err == nil && d.Key != key {
-		return d, rhumb.Errorf(rhumb.KindCorrupt, "configstore: embedded: file of %s holds %s", key, d.Key)
+		return d, rhumb.Errorf(rhumb.KindCorrupt, "configstore: embedded: file %s holds %s", s.path(key), d.Key)
 	}
 	return d, err
 }
