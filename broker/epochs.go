@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"math"
 
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -69,7 +70,7 @@ type placed struct {
 
 // batchAt finds the batch that holds an offset, or the next one after it.
 func (b *Broker) batchAt(ref rhumb.PartitionRef, at rhumb.Offset) (placed, bool, error) {
-	batches, err := b.region.Read(ref, at, 1)
+	batches, err := b.region.Read(ref, Query{From: at, Limit: math.MaxInt64, MaxBytes: 1})
 	if err != nil || len(batches) == 0 {
 		return placed{}, false, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
 )
 
 // ErrDeleted means that a topic was deleted under its reader.
@@ -60,11 +61,12 @@ type Fetch struct {
 }
 
 type fetchPart struct {
-	item   FetchItem
-	ref    rhumb.PartitionRef
-	next   rhumb.Offset
-	full   bool // nothing more fits
-	answer FetchAnswer
+	item    FetchItem
+	ref     rhumb.PartitionRef
+	next    rhumb.Offset
+	full    bool // nothing more fits
+	watched bool
+	answer  FetchAnswer
 }
 
 // Fetch reads until there are MinBytes, an error, or MaxWait has passed, and
@@ -91,7 +93,7 @@ func (f *Fetch) open(p *fetchPart, item FetchItem) {
 		f.fail(p, item.Err)
 		return
 	}
-	info, err := item.Topic.partition(item.Partition)
+	info, err := partitionOf(item.Topic, item.Partition)
 	if err != nil {
 		f.fail(p, err)
 		return
@@ -113,10 +115,11 @@ func (f *Fetch) run(ctx context.Context) {
 	if f.enough() || f.limits.MaxWait <= 0 || len(f.parts) == 0 {
 		return
 	}
-	signal := make(chan struct{}, 1) // one wake-up is as good as many
+	waiter := region.NewWaiter()
+	defer f.unwatch(waiter)
 	for i := range f.parts {
 		if p := &f.parts[i]; !p.full {
-			defer f.b.region.Watch(p.ref, signal)()
+			p.watched = f.b.region.AddWaiter(p.ref, waiter)
 		}
 	}
 	timer := time.NewTimer(time.Until(deadline))
@@ -127,11 +130,19 @@ func (f *Fetch) run(ctx context.Context) {
 			return
 		}
 		select {
-		case <-signal:
+		case <-waiter.C:
 		case <-timer.C:
 			return
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+func (f *Fetch) unwatch(w *Waiter) {
+	for i := range f.parts {
+		if p := &f.parts[i]; p.watched {
+			f.b.region.RemoveWaiter(p.ref, w)
 		}
 	}
 }
@@ -172,7 +183,7 @@ func (f *Fetch) readPart(ctx context.Context, p *fetchPart) {
 		f.tight = true
 		return
 	}
-	batches, err := f.b.region.Read(p.ref, p.next, room)
+	batches, err := f.b.region.Read(p.ref, Query{From: p.next, Limit: state.End, MaxBytes: room})
 	used := f.take(p, batches, room)
 	f.settle(int64(room), int64(used))
 	if err != nil {

@@ -24,7 +24,7 @@ func Group(tenant rhumb.Tenant, namespace rhumb.Namespace, name string) (GroupKe
 
 // CheckCommit checks one position before it is stored.
 func (b *Broker) CheckCommit(t *TopicInfo, c OffsetCommit) error {
-	if _, err := t.partition(c.Partition); err != nil {
+	if _, err := partitionOf(t, c.Partition); err != nil {
 		return err
 	}
 	switch {
@@ -51,18 +51,14 @@ func (b *Broker) CommitOffsets(ctx context.Context, group GroupKey, commits []Of
 
 // Offsets gives the positions of a group in topics that exist. Those of a
 // deleted topic do not count for one of the same name: they are kept by id.
-func (b *Broker) Offsets(group GroupKey) ([]OffsetCommit, error) {
-	all, err := b.region.Offsets(group)
-	if err != nil {
-		return nil, err
-	}
-	live := all[:0:0]
-	for _, c := range all {
-		if _, ok := b.region.TopicByID(c.TopicID); ok {
-			live = append(live, c)
+func (b *Broker) Offsets(group GroupKey) map[OffsetKey]OffsetCommit {
+	all := b.region.Offsets(group)
+	for k := range all {
+		if _, ok := b.region.TopicByID(k.TopicID); !ok {
+			delete(all, k)
 		}
 	}
-	return live, nil
+	return all
 }
 
 // ProducerID gives an id for an idempotent producer that was never given before.

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"math"
+
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -98,7 +100,7 @@ func (b *Broker) Latest(t *TopicInfo, partition, epoch int32) (Found, error) {
 }
 
 func (b *Broker) after(ref rhumb.PartitionRef, s Stored) (Stored, bool, error) {
-	next, err := b.region.Read(ref, s.Last()+1, 1)
+	next, err := b.region.Read(ref, Query{From: s.Last() + 1, Limit: math.MaxInt64, MaxBytes: 1})
 	if err != nil || len(next) == 0 {
 		return Stored{}, false, err
 	}

@@ -60,7 +60,7 @@ func (b *Broker) append(item *AppendItem, done func(AppendAnswer)) {
 	fail := func(err error) {
 		done(AppendAnswer{Base: rhumb.NoOffset, LogStart: rhumb.NoOffset, AppendTime: -1, Err: err})
 	}
-	p, err := item.Topic.partition(item.Partition)
+	p, err := partitionOf(item.Topic, item.Partition)
 	if err != nil {
 		fail(err)
 		return

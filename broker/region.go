@@ -3,8 +3,8 @@ package broker
 import (
 	"context"
 
-	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
 )
 
 // Catalog is the region's list of topics.
@@ -17,6 +17,10 @@ type Catalog interface {
 	Topics() []TopicInfo
 	// CreateTopic returns when the topic can be used; kind exists if it is there.
 	CreateTopic(context.Context, TopicSpec) (TopicInfo, error)
+	// Deletions is the deletion count of a name: topics are born under it.
+	Deletions(rhumb.Topic) uint64
+	// GrowTopic gives the topic n partitions and returns when they can be used.
+	GrowTopic(ctx context.Context, topic rhumb.Topic, n int32) (TopicInfo, error)
 	// DeleteTopic deletes the topic if it was born below the deletion count.
 	DeleteTopic(ctx context.Context, topic rhumb.Topic, deletions uint64) error
 }
@@ -28,18 +32,20 @@ type Log interface {
 	Append(ref rhumb.PartitionRef, req AppendRequest, done func(AppendResult))
 	// State gives the partition's positions, false if it does not exist here.
 	State(rhumb.PartitionRef) (PartitionState, bool)
-	// Read gives whole committed batches from the one that holds the offset on:
-	// at least one if there is one, else within maxBytes.
-	Read(ref rhumb.PartitionRef, from rhumb.Offset, maxBytes int) ([]Stored, error)
+	// Read gives whole committed batches: at least one if there is one, else
+	// within the query's bytes.
+	Read(rhumb.PartitionRef, Query) ([]Stored, error)
 	// ByTime gives the first batch whose max timestamp is not below ts.
 	ByTime(ref rhumb.PartitionRef, ts int64) (Stored, bool, error)
 	// Latest gives the first batch among those with the largest timestamp.
 	Latest(rhumb.PartitionRef) (Stored, bool, error)
 	// DeleteRecords moves the log start up to before; -1 means the end.
 	DeleteRecords(ctx context.Context, ref rhumb.PartitionRef, before rhumb.Offset) (rhumb.Offset, error)
-	// Watch signals the channel (without blocking) when the partition's end or
-	// log start grows or it is deleted, until stop is called.
-	Watch(ref rhumb.PartitionRef, signal chan struct{}) (stop func())
+	// AddWaiter has the waiter signalled when the partition changes, false if it
+	// is not there.
+	AddWaiter(rhumb.PartitionRef, *Waiter) bool
+	// RemoveWaiter takes back what AddWaiter did.
+	RemoveWaiter(rhumb.PartitionRef, *Waiter)
 }
 
 // Groups is the region's memory of group offsets.
@@ -47,7 +53,7 @@ type Groups interface {
 	// CommitOffsets stores positions of a group, all or none.
 	CommitOffsets(context.Context, GroupKey, []OffsetCommit) error
 	// Offsets gives all positions of a group.
-	Offsets(GroupKey) ([]OffsetCommit, error)
+	Offsets(GroupKey) map[OffsetKey]OffsetCommit
 }
 
 // Region is what the broker needs of the region that it stands in.
@@ -61,78 +67,33 @@ type Region interface {
 	ClusterID() rhumb.UUID
 }
 
-// TopicSpec says how a topic is to be created.
-type TopicSpec struct {
-	Topic      rhumb.Topic
-	Partitions int32
-	Configs    map[string]string
-	Deletions  uint64 // the deletion count that it is born under
-}
+var _ Region = (*region.Region)(nil)
 
-// TopicInfo is a topic as the region knows it. It is shared: read only.
-type TopicInfo struct {
-	Topic      rhumb.Topic
-	ID         rhumb.UUID
-	Deletions  uint64
-	Configs    map[string]string
-	Partitions []PartitionInfo
-}
-
-// PartitionInfo is one partition of a topic; it stands at its Index in the list.
-type PartitionInfo struct {
-	Index int32
-	Ref   rhumb.PartitionRef
-	Ready bool // can be written
-}
-
-// AppendRequest is one batch of a producer.
-type AppendRequest struct {
-	Batch  []byte // owned by the region until done, patched in place
-	Header codec.BatchHeader
-}
-
-// AppendResult says what became of an append.
-type AppendResult struct {
-	Base       rhumb.Offset
-	LogStart   rhumb.Offset
-	AppendTime int64 // ms since 1970, 0 for a duplicate
-	Duplicate  bool  // stored before; Base is where
-	Err        error
-}
-
-// PartitionState is a partition's positions.
-type PartitionState struct {
-	LogStart    rhumb.Offset
-	End         rhumb.Offset // one past the last committed record
-	LeaderEpoch int32
-	Leading     bool // whether this node may answer for the partition
-}
-
-// Stored is a batch in a partition's log. The bytes are shared: read only.
-type Stored struct {
-	Base     rhumb.Offset
-	Envelope codec.Envelope
-	Batch    []byte
-}
-
-// Last is the offset of the batch's last record.
-func (s Stored) Last() rhumb.Offset { return s.Base + s.Envelope.Last - s.Envelope.First }
-
-// GroupKey names a consumer group.
-type GroupKey struct {
-	Tenant    rhumb.Tenant
-	Namespace rhumb.Namespace
-	Group     string
-}
-
-// OffsetCommit is a group's position in a partition. It belongs to a topic's
-// id, so that a re-created topic of the same name starts without one.
-type OffsetCommit struct {
-	TopicID     rhumb.UUID
-	Topic       rhumb.Topic
-	Partition   int32
-	Offset      rhumb.Offset
-	LeaderEpoch int32 // -1 if unknown
-	Metadata    string
-	At          int64 // ms since 1970
-}
+// What the region's methods take and give; see package region.
+type (
+	// TopicSpec says how a topic is to be created.
+	TopicSpec = region.TopicSpec
+	// TopicInfo is a topic as the region knows it. It is shared: read only.
+	TopicInfo = region.TopicInfo
+	// PartitionInfo is one partition of a topic; it stands at its Index in the list.
+	PartitionInfo = region.PartitionInfo
+	// AppendRequest is one batch of a producer.
+	AppendRequest = region.AppendRequest
+	// AppendResult says what became of an append.
+	AppendResult = region.AppendResult
+	// PartitionState is a partition's positions.
+	PartitionState = region.PartitionState
+	// Query asks for batches.
+	Query = region.Query
+	// Stored is a batch in a partition's log. The bytes are shared: read only.
+	Stored = region.Stored
+	// Waiter is woken when a partition changes.
+	Waiter = region.Waiter
+	// GroupKey names a consumer group.
+	GroupKey = region.GroupKey
+	// OffsetKey names the partition that a committed offset belongs to.
+	OffsetKey = region.OffsetKey
+	// OffsetCommit is a group's position in a partition. It belongs to a topic's
+	// id, so that a re-created topic of the same name starts without one.
+	OffsetCommit = region.OffsetCommit
+)

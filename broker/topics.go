@@ -76,6 +76,7 @@ func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, er
 	if err != nil {
 		return TopicInfo{}, err
 	}
+	spec.Deletions = max(spec.Deletions, b.region.Deletions(spec.Topic))
 	info, err := b.region.CreateTopic(ctx, spec)
 	if err != nil {
 		return TopicInfo{}, err
@@ -94,8 +95,8 @@ func (b *Broker) DeleteTopic(ctx context.Context, info TopicInfo) error {
 	return nil
 }
 
-// partition finds the partition of a topic, kind not found if it has none such.
-func (t *TopicInfo) partition(index int32) (PartitionInfo, error) {
+// partitionOf finds the partition of a topic, kind not found if it has none such.
+func partitionOf(t *TopicInfo, index int32) (PartitionInfo, error) {
 	if index < 0 || int(index) >= len(t.Partitions) {
 		return PartitionInfo{}, rhumb.Errorf(rhumb.KindNotFound, "topic %s has %d partitions, no partition %d",
 			t.Topic.Short(), len(t.Partitions), index)
@@ -105,7 +106,7 @@ func (t *TopicInfo) partition(index int32) (PartitionInfo, error) {
 
 // State gives the positions of one partition of the topic.
 func (b *Broker) State(t *TopicInfo, partition int32) (PartitionState, error) {
-	p, err := t.partition(partition)
+	p, err := partitionOf(t, partition)
 	if err != nil {
 		return PartitionState{}, err
 	}

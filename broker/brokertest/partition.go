@@ -14,15 +14,13 @@ type partition struct {
 	batches    []broker.Stored
 	times      []int64 // max timestamps as the header that came with the append said
 	producers  map[int64]*producer
-	watchers   map[*watcher]struct{}
+	waiters    map[*broker.Waiter]struct{}
 }
 
-type watcher struct{ signal chan struct{} }
-
 func (p *partition) wake() {
-	for w := range p.watchers {
+	for w := range p.waiters {
 		select {
-		case w.signal <- struct{}{}:
+		case w.C <- struct{}{}:
 		default:
 		}
 	}
@@ -141,7 +139,7 @@ func (r *Region) State(ref rhumb.PartitionRef) (broker.PartitionState, bool) {
 }
 
 // Read implements broker.Log.
-func (r *Region) Read(ref rhumb.PartitionRef, from rhumb.Offset, maxBytes int) ([]broker.Stored, error) {
+func (r *Region) Read(ref rhumb.PartitionRef, q broker.Query) ([]broker.Stored, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.parts[ref]
@@ -151,10 +149,10 @@ func (r *Region) Read(ref rhumb.PartitionRef, from rhumb.Offset, maxBytes int) (
 	var out []broker.Stored
 	size := 0
 	for _, s := range p.batches {
-		if s.Last() < max(from, p.start) {
+		if s.Last() < max(q.From, p.start) {
 			continue
 		}
-		if size += len(s.Batch); size > maxBytes && len(out) > 0 {
+		if size += len(s.Batch); size > q.MaxBytes && len(out) > 0 {
 			break
 		}
 		out = append(out, s)
@@ -209,19 +207,22 @@ func (r *Region) DeleteRecords(_ context.Context, ref rhumb.PartitionRef, before
 	return p.start, nil
 }
 
-// Watch implements broker.Log.
-func (r *Region) Watch(ref rhumb.PartitionRef, signal chan struct{}) func() {
+// AddWaiter implements broker.Log.
+func (r *Region) AddWaiter(ref rhumb.PartitionRef, w *broker.Waiter) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.parts[ref]
-	if p == nil {
-		return func() {}
+	if p != nil {
+		p.waiters[w] = struct{}{}
 	}
-	w := &watcher{signal}
-	p.watchers[w] = struct{}{}
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(p.watchers, w)
+	return p != nil
+}
+
+// RemoveWaiter implements broker.Log.
+func (r *Region) RemoveWaiter(ref rhumb.PartitionRef, w *broker.Waiter) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.parts[ref]; p != nil {
+		delete(p.waiters, w)
 	}
 }

@@ -18,18 +18,13 @@ type Region struct {
 	topics    map[rhumb.Topic]broker.TopicInfo
 	deletions map[rhumb.Topic]uint64
 	parts     map[rhumb.PartitionRef]*partition
-	groups    map[broker.GroupKey]map[place]broker.OffsetCommit
+	groups    map[broker.GroupKey]map[broker.OffsetKey]broker.OffsetCommit
 	nextPart  rhumb.PartitionID
 	nextID    int64
 	epoch     int32
 	hook      func(rhumb.PartitionRef, broker.AppendRequest) error
 	held      []func()
 	holding   bool
-}
-
-type place struct {
-	topic     rhumb.UUID
-	partition int32
 }
 
 var _ broker.Region = (*Region)(nil)
@@ -41,7 +36,7 @@ func New() *Region {
 		topics:    map[rhumb.Topic]broker.TopicInfo{},
 		deletions: map[rhumb.Topic]uint64{},
 		parts:     map[rhumb.PartitionRef]*partition{},
-		groups:    map[broker.GroupKey]map[place]broker.OffsetCommit{},
+		groups:    map[broker.GroupKey]map[broker.OffsetKey]broker.OffsetCommit{},
 		nextID:    1 << 48,
 		epoch:     1,
 	}
@@ -83,14 +78,40 @@ func (r *Region) CreateTopic(_ context.Context, spec broker.TopicSpec) (broker.T
 	}
 	info := broker.TopicInfo{Topic: spec.Topic, ID: rhumb.NewUUID(), Configs: maps.Clone(spec.Configs),
 		Deletions: max(spec.Deletions, r.deletions[spec.Topic])}
-	for i := range spec.Partitions {
-		r.nextPart++
-		ref := rhumb.PartitionRef{Shard: rhumb.ShardID(1 + i%4), ID: r.nextPart}
-		r.parts[ref] = &partition{producers: map[int64]*producer{}, watchers: map[*watcher]struct{}{}}
-		info.Partitions = append(info.Partitions, broker.PartitionInfo{Index: i, Ref: ref, Ready: true})
-	}
+	r.grow(&info, spec.Partitions)
 	r.topics[spec.Topic] = info
 	return info, nil
+}
+
+// grow adds partitions up to n in a list of its own, as infos are shared.
+func (r *Region) grow(info *broker.TopicInfo, n int32) {
+	info.Partitions = slices.Clone(info.Partitions)
+	for i := int32(len(info.Partitions)); i < n; i++ {
+		r.nextPart++
+		ref := rhumb.PartitionRef{Shard: rhumb.ShardID(1 + i%4), ID: r.nextPart}
+		r.parts[ref] = &partition{producers: map[int64]*producer{}, waiters: map[*broker.Waiter]struct{}{}}
+		info.Partitions = append(info.Partitions, broker.PartitionInfo{Index: i, Ref: ref, Ready: true})
+	}
+}
+
+// GrowTopic implements broker.Catalog.
+func (r *Region) GrowTopic(_ context.Context, t rhumb.Topic, n int32) (broker.TopicInfo, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	info, ok := r.topics[t]
+	if !ok {
+		return info, rhumb.Errorf(rhumb.KindNotFound, "topic %s does not exist", t.Short())
+	}
+	r.grow(&info, n)
+	r.topics[t] = info
+	return info, nil
+}
+
+// Deletions implements broker.Catalog.
+func (r *Region) Deletions(t rhumb.Topic) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.deletions[t]
 }
 
 // DeleteTopic implements broker.Catalog.
@@ -115,19 +136,19 @@ func (r *Region) CommitOffsets(_ context.Context, g broker.GroupKey, commits []b
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.groups[g] == nil {
-		r.groups[g] = map[place]broker.OffsetCommit{}
+		r.groups[g] = map[broker.OffsetKey]broker.OffsetCommit{}
 	}
 	for _, c := range commits {
-		r.groups[g][place{c.TopicID, c.Partition}] = c
+		r.groups[g][c.Key()] = c
 	}
 	return nil
 }
 
 // Offsets implements broker.Groups.
-func (r *Region) Offsets(g broker.GroupKey) ([]broker.OffsetCommit, error) {
+func (r *Region) Offsets(g broker.GroupKey) map[broker.OffsetKey]broker.OffsetCommit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Collect(maps.Values(r.groups[g])), nil
+	return maps.Clone(r.groups[g])
 }
 
 // ProducerID implements broker.Region.

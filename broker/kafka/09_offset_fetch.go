@@ -65,31 +65,18 @@ func offsetFetch(_ context.Context, r *request, req *kmsg.OffsetFetchRequest) (k
 	return resp, nil
 }
 
-// groupPlace is a partition in a group's memory.
-type groupPlace struct {
-	topic     rhumb.UUID
-	partition int32
-}
-
 func (s *Server) groupOffsets(ask *kmsg.OffsetFetchRequestGroup, byID bool) kmsg.OffsetFetchResponseGroup {
 	out := kmsg.NewOffsetFetchResponseGroup()
 	out.Group = ask.Group
 	key, err := group(ask.Group)
-	var all []broker.OffsetCommit
-	if err == nil {
-		all, err = s.broker.Offsets(key)
-	}
 	if err != nil {
 		out.ErrorCode = codeOf(scopeGroup, err)
 		return out
 	}
+	known := s.broker.Offsets(key)
 	if ask.Topics == nil {
-		out.Topics = s.allOffsets(all)
+		out.Topics = s.allOffsets(known)
 		return out
-	}
-	known := make(map[groupPlace]broker.OffsetCommit, len(all))
-	for _, c := range all {
-		known[groupPlace{c.TopicID, c.Partition}] = c
 	}
 	for _, t := range ask.Topics {
 		topic := kmsg.NewOffsetFetchResponseGroupTopic()
@@ -99,7 +86,7 @@ func (s *Server) groupOffsets(ask *kmsg.OffsetFetchRequestGroup, byID bool) kmsg
 			p := noPosition(partition)
 			switch {
 			case err == nil:
-				if c, ok := known[groupPlace{info.ID, partition}]; ok {
+				if c, ok := known[broker.OffsetKey{TopicID: info.ID, Partition: partition}]; ok {
 					p = position(c)
 				}
 			case byID: // a name without a topic has no positions; an id is a mistake
@@ -113,8 +100,8 @@ func (s *Server) groupOffsets(ask *kmsg.OffsetFetchRequestGroup, byID bool) kmsg
 }
 
 // allOffsets groups what a group has by topic.
-func (s *Server) allOffsets(all []broker.OffsetCommit) []kmsg.OffsetFetchResponseGroupTopic {
-	var out []kmsg.OffsetFetchResponseGroupTopic
+func (s *Server) allOffsets(all map[broker.OffsetKey]broker.OffsetCommit) []kmsg.OffsetFetchResponseGroupTopic {
+	out := []kmsg.OffsetFetchResponseGroupTopic{}
 	at := map[rhumb.UUID]int{}
 	for _, c := range all {
 		i, ok := at[c.TopicID]
