@@ -75,6 +75,7 @@ func (sh *Shard) Apply(u *Update) error {
 	newRun := len(sh.runs) == 0 || sh.runs[len(sh.runs)-1].Term != u.Term
 	if newRun {
 		b.AddRun(sh.id, u.Index, u.Term)
+		sh.dropRuns(b)
 	}
 	b.SetApplied(sh.id, statedb.Applied{Index: u.Index, Term: u.Term, Conf: conf})
 	if err := b.Commit(); err != nil {
@@ -95,6 +96,19 @@ func (sh *Shard) Apply(u *Update) error {
 		sh.store.wake()
 	}
 	return nil
+}
+
+// dropRuns forgets the term runs that lie before what Raft can ask for.
+func (sh *Shard) dropRuns(b *statedb.Batch) {
+	first, _ := sh.FirstIndex()
+	n := 0
+	for n+1 < len(sh.runs) && sh.runs[n+1].Index < first {
+		n++
+	}
+	if n > 0 {
+		sh.runs = sh.runs[n:]
+		b.DropRuns(sh.id, sh.runs[0].Index)
+	}
 }
 
 // putRefs makes the refs of the batches and puts their rows into b. Nothing else

@@ -229,25 +229,15 @@ func gather(v *index.View, maxBytes int, seek func(*index.View) (func() (*index.
 // fetch gets the bytes of refs: from memory, or from files in as few reads as
 // their places allow.
 func (sh *Shard) fetch(p rhumb.PartitionID, refs []index.Ref) ([]Stored, error) {
-	out := make([]Stored, len(refs))
-	raw := make([][]byte, len(refs))
-	for i := range refs {
-		r := &refs[i]
-		if r.File != 0 {
-			continue
-		}
-		data, loc, ok := sh.entries.lookup(r.Raft)
-		switch {
-		case !ok:
-			return nil, errRetry // its file settled meanwhile
-		case data != nil:
-			if r.Pos+uint64(r.Size) > uint64(len(data)) {
-				return nil, rhumb.Errorf(rhumb.KindCorrupt, "entry %d: %d bytes at %d do not fit its %d", r.Raft, r.Size, r.Pos, len(data))
-			}
-			raw[i] = data[r.Pos : r.Pos+uint64(r.Size)]
-		default:
-			r.File, r.Pos = loc.File, uint64(loc.Pos)+r.Pos
-		}
+	out, _, err := sh.fetchRaw(p, refs)
+	return out, err
+}
+
+// fetchRaw is fetch with the envelopes' bytes.
+func (sh *Shard) fetchRaw(p rhumb.PartitionID, refs []index.Ref) (out []Stored, raw [][]byte, err error) {
+	raw = make([][]byte, len(refs))
+	if err := sh.fromMemory(refs, raw); err != nil {
+		return nil, nil, err
 	}
 	for i := 0; i < len(refs); {
 		if raw[i] != nil {
@@ -259,16 +249,41 @@ func (sh *Shard) fetch(p rhumb.PartitionID, refs []index.Ref) ([]Stored, error) 
 			n++
 		}
 		if err := sh.store.readRun(refs[i:i+n], raw[i:i+n]); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		i += n
 	}
+	out = make([]Stored, len(refs))
 	for i := range refs {
 		if err := out[i].decode(p, &refs[i], raw[i]); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return out, nil
+	return out, raw, nil
+}
+
+// fromMemory fills raw from the entries that memory holds, and lets the other refs
+// name their file.
+func (sh *Shard) fromMemory(refs []index.Ref, raw [][]byte) error {
+	for i := range refs {
+		r := &refs[i]
+		if r.File != 0 {
+			continue
+		}
+		data, loc, ok := sh.entries.lookup(r.Raft)
+		switch {
+		case !ok:
+			return errRetry // its file settled meanwhile
+		case data != nil:
+			if r.Pos+uint64(r.Size) > uint64(len(data)) {
+				return rhumb.Errorf(rhumb.KindCorrupt, "entry %d: %d bytes at %d do not fit its %d", r.Raft, r.Size, r.Pos, len(data))
+			}
+			raw[i] = data[r.Pos : r.Pos+uint64(r.Size)]
+		default:
+			r.File, r.Pos = loc.File, uint64(loc.Pos)+r.Pos
+		}
+	}
+	return nil
 }
 
 // joins tells if next is read together with the run from first to last.

@@ -294,8 +294,13 @@ func (s *Store) replay() error {
 		if f.HardState != nil {
 			sh.hard = f.HardState
 		}
-		if f.Kind == commitlog.KindEntries {
+		switch f.Kind {
+		case commitlog.KindEntries:
 			return sh.replayEntries(f.Entries, locs)
+		case commitlog.KindSnapshotData:
+			sh.replaySnapshotData(f, locs)
+		case commitlog.KindSnapshot:
+			return sh.replaySnapshot(f)
 		}
 		return nil
 	})
@@ -338,6 +343,9 @@ func (sh *Shard) replayEntries(entries []*raftpb.Entry, locs []commitlog.Locatio
 // finishReplay checks that log and state database fit, and completes what Raft
 // starts from.
 func (sh *Shard) finishReplay() error {
+	if err := sh.completeInstall(); err != nil {
+		return err
+	}
 	t := &sh.entries
 	applied := sh.applied.Load()
 	if len(t.slots) == 0 && t.base < applied {

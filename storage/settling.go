@@ -48,7 +48,7 @@ func (s *Store) settleAll(ctx context.Context) error {
 	if err := s.space.failure(); err != nil {
 		return nil // nothing is written any more; Run ends with the failure
 	}
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && s.installs.Load() == 0 {
 		again, err := s.settleNext(ctx)
 		if err != nil {
 			return err
@@ -321,7 +321,7 @@ func (sh *Shard) queueCopies() (entries int, done chan error, err error) {
 // database has made the log starts safe.
 func (s *Store) removeDead(ctx context.Context) error {
 	ids := s.files.dead()
-	if len(ids) == 0 {
+	if len(ids) == 0 || s.holds.Load() > 0 {
 		return nil
 	}
 	slices.SortFunc(ids, cmp.Compare)

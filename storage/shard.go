@@ -28,7 +28,10 @@ type Shard struct {
 	runs  []statedb.Run     // term runs of what is applied, by index
 	term  uint64            // of the last entry applied
 	first uint64            // index that Compact allows to forget
-	batch []byte            // reused by Apply
+
+	// Used by Open only.
+	staged  []commitlog.Location // pieces of a snapshot that may follow
+	pending *pendingInstall
 
 	// Set by the shard's goroutine, read by any.
 	applied atomic.Uint64
@@ -36,6 +39,7 @@ type Shard struct {
 	// entries up to forget are kept for followers no longer.
 	settled atomic.Uint64
 	forget  atomic.Uint64
+	holds   atomic.Int32 // open snapshot readers: entries stay
 	// Set by OnFlush before Run.
 	onFlush atomic.Pointer[func(index uint64)]
 
@@ -239,6 +243,9 @@ func (sh *Shard) Compact(index uint64) {
 
 // trim forgets the entries that nobody needs.
 func (sh *Shard) trim() {
+	if sh.holds.Load() > 0 {
+		return
+	}
 	settled := min(sh.settled.Load(), sh.applied.Load())
 	sh.entries.trim(min(settled, max(sh.first, sh.forget.Load())))
 }

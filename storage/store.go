@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/commitlog"
@@ -48,6 +49,10 @@ type Store struct {
 	tail  tailCache
 	space space
 	files fileSet
+	// holds counts open snapshot readers: no file is deleted; installs counts open
+	// installations: no file settles.
+	holds    atomic.Int32
+	installs atomic.Int32
 
 	life   context.Context // ends with Close and Kill
 	ended  context.CancelCauseFunc

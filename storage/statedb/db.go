@@ -223,3 +223,35 @@ func (db *DB) Runs(shard rhumb.ShardID) (runs []Run, err error) {
 	})
 	return runs, err
 }
+
+// TableReader walks a shard's tables as they were when it was opened.
+type TableReader struct {
+	it      *pebble.Iterator
+	started bool
+}
+
+// OpenTables opens the shard's tables as they are now. Close the reader before the
+// database.
+func (db *DB) OpenTables(shard rhumb.ShardID) (*TableReader, error) {
+	prefix := appendShard(nil, prefixTable, shard)
+	it, err := db.pebble.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	return &TableReader{it: it}, err
+}
+
+// Next gives the next pair, in key order; ok is false at the end. The slices are
+// valid until the next call.
+func (r *TableReader) Next() (key, value []byte, ok bool, err error) {
+	if r.started {
+		ok = r.it.Next()
+	} else {
+		ok, r.started = r.it.First(), true
+	}
+	if !ok {
+		return nil, nil, false, r.it.Error()
+	}
+	value, err = r.it.ValueAndErr()
+	return r.it.Key()[shardKeySize:], value, err == nil, err
+}
+
+// Close ends the reader.
+func (r *TableReader) Close() error { return r.it.Close() }
