@@ -16,13 +16,13 @@ func ReadInput[T any, P pointerTo[T]](data []byte) (T, error) {
 	if err != nil {
 		return v, rhumb.Errorf(rhumb.KindInvalid, "configstore: %w", err)
 	}
-	for _, path := range unknown {
-		if why, ok := unbuiltFields[kindOf(P(&v))][path]; ok {
-			return v, unbuilt(path, why)
-		}
-		return v, invalid(path, "no such field")
+	if len(unknown) == 0 {
+		return v, nil
 	}
-	return v, nil
+	if why, ok := unbuiltFields[kindOf(P(&v))][unknown[0]]; ok {
+		return v, unbuilt(unknown[0], why)
+	}
+	return v, invalid(unknown[0], "no such field")
 }
 
 func kindOf(v typed) docKind {
