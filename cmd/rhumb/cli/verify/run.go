@@ -70,7 +70,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return Report{}, err
 	}
 	r.edges = edges
-	r.report = Report{A: r.names[0], B: r.names[1], Origins: []Origin{}, Problems: []Problem{}}
+	r.report = Report{A: r.names[0], B: r.names[1], State: Equal, Origins: []Origin{}, Problems: []Problem{}}
 	topics, err := r.topics(ctx)
 	if err != nil {
 		return Report{}, err

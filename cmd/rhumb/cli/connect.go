@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+const defaultAddr = "http://127.0.0.1:8080"
+
+// target is the flags and environment that say which region to ask.
+type target struct {
+	addr, region, token, caCert string
+}
+
+// flags adds --addr and --region to a command and its children.
+func (t *target) flags(c *cobra.Command) {
+	f := c.PersistentFlags()
+	f.StringVar(&t.addr, "addr", "", "admin API to ask (default $RHUMB_ADDR, else "+defaultAddr+")")
+	f.StringVar(&t.region, "region", "", "ask this region, whose address that one knows")
+	_ = c.RegisterFlagCompletionFunc("region", t.completeRegions(1, nil)) // only fails for a flag that is not there
+}
+
+// env fills in what the flags leave open.
+func (t *target) env() {
+	if t.addr == "" {
+		t.addr = os.Getenv("RHUMB_ADDR")
+	}
+	if t.addr == "" {
+		t.addr = defaultAddr
+	}
+	t.token, t.caCert = os.Getenv("RHUMB_TOKEN"), os.Getenv("RHUMB_CACERT")
+}
+
+func (t *target) dial(url string) (*client.Client, error) {
+	return client.New(client.Config{URL: url, Token: t.token, CACert: t.caCert})
+}
+
+// connect gives a client for the region that is meant.
+func (t *target) connect(ctx context.Context) (*client.Client, error) {
+	t.env()
+	if t.region != "" {
+		return t.byName(ctx, t.region)
+	}
+	return t.dial(t.addr)
+}
+
+// resolve gives a client for a region's name, or for a URL or host:port.
+func (t *target) resolve(ctx context.Context, name string) (*client.Client, error) {
+	t.env()
+	if strings.ContainsAny(name, ":/") {
+		return t.dial(name)
+	}
+	return t.byName(ctx, name)
+}
+
+// byName asks the first address where a region is, and takes the first of its
+// addresses that answers as that region.
+func (t *target) byName(ctx context.Context, name string) (*client.Client, error) {
+	if err := rhumb.RegionName(name).Validate(); err != nil {
+		return nil, err
+	}
+	first, err := t.dial(t.addr)
+	if err != nil {
+		return nil, err
+	}
+	defer first.Close()
+	regions, err := first.Regions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range regions {
+		if string(r.Name) == name {
+			return t.firstThatAnswers(ctx, r)
+		}
+	}
+	return nil, rhumb.Errorf(rhumb.KindNotFound, "there is no region %q: %s knows %s", name, t.addr, names(regions))
+}
+
+func names(regions []api.RegionEntry) string {
+	var all []string
+	for _, r := range regions {
+		all = append(all, string(r.Name))
+	}
+	return strings.Join(all, ", ")
+}
+
+func (t *target) firstThatAnswers(ctx context.Context, r api.RegionEntry) (*client.Client, error) {
+	err := rhumb.Errorf(rhumb.KindUnavailable, "region %s has no admin address that is known: give its URL instead", r.Name)
+	for _, url := range r.Admin {
+		c, bad := t.dial(url)
+		if bad != nil {
+			err = bad
+			continue
+		}
+		info, bad := c.Region(ctx)
+		if bad == nil && info.Name == r.Name {
+			return c, nil
+		}
+		if err = bad; bad == nil {
+			err = rhumb.Errorf(rhumb.KindUnavailable, "%s is region %s, not %s: correct the addresses of region %s", url, info.Name, r.Name, r.Name)
+		}
+		c.Close()
+	}
+	return nil, err
+}
+
+// completionTime bounds what a key press may wait for.
+const completionTime = time.Second
+
+// completeTopics offers the topics of the region as the n-th argument on.
+func (t *target) completeTopics(from int) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) < from {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), completionTime)
+		defer cancel()
+		var out []string
+		if conn, err := t.connect(ctx); err == nil {
+			defer conn.Close()
+			topics, _ := conn.Topics(ctx) // offering none is the answer to an error
+			for _, topic := range topics {
+				out = append(out, short(topic.Topic))
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeRegions offers regions for the first n arguments, then what next offers.
+func (t *target) completeRegions(n int, next cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= n {
+			if next == nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return next(c, args, typed)
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), completionTime)
+		defer cancel()
+		t.env()
+		var out []string
+		if conn, err := t.dial(t.addr); err == nil {
+			defer conn.Close()
+			regions, _ := conn.Regions(ctx) // offering none is the answer to an error
+			for _, r := range regions {
+				out = append(out, string(r.Name))
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// short gives a topic's short name, or what came if it is none.
+func short(full string) string {
+	t, err := rhumb.ParseTopic(full)
+	if err != nil {
+		return full
+	}
+	return t.Short()
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/internal/version"
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func linkCommand() *cobra.Command {
+	a := &asking{}
+	c := &cobra.Command{Use: "link", Short: "Show links to other regions", Args: cobra.NoArgs, RunE: helpOnly}
+	a.flags(c)
+	var partitions bool
+	list := &cobra.Command{Use: "list", Short: "List a region's links with lag, round trip and state", Args: exactly(0, "none"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.ask(c, func(conn *client.Client) error {
+				links, err := conn.Links(c.Context())
+				if err != nil {
+					return err
+				}
+				return a.print(c.OutOrStdout(), api.LinkList{Links: links}, func(w io.Writer) { linkTable(w, links, partitions) })
+			})
+		}}
+	list.Flags().BoolVar(&partitions, "partitions", false, "a line per partition too")
+	c.AddCommand(list)
+	return c
+}
+
+func linkTable(w io.Writer, links []api.Link, partitions bool) {
+	row(w, "PEER", "STATE", "RTT", "OUT LAG", "OUT BYTES", "OUT AGE", "IN LAG", "OUT RATE", "IN RATE", "LAST ERROR")
+	for _, l := range links {
+		row(w, l.Peer, l.State, seconds(l.RTT), figure(l.Out.LagRecords), figure(l.Out.LagBytes), seconds(l.Out.LagSeconds),
+			figure(l.In.LagRecords), rate(l.Out.BytesPerSecond), rate(l.In.BytesPerSecond), l.LastError)
+	}
+	if !partitions {
+		return
+	}
+	fmt.Fprintln(w)
+	row(w, "PEER", "DIRECTION", "TOPIC", "PARTITION", "ORIGIN", "STATE", "END", "SENT", "CONFIRMED", "LAG", "AGE", "LAST ERROR")
+	for _, l := range links {
+		for _, p := range l.Partitions {
+			row(w, l.Peer, p.Direction, short(p.Topic), p.Partition, fmt.Sprintf("%d:%.8s", p.Region, p.Life), p.State, p.End, p.Sent,
+				p.Confirmed, figure(p.LagRecords), seconds(p.LagSeconds), p.LastError)
+		}
+	}
+}
+
+func rate(bytesPerSecond float64) string { return size(int64(bytesPerSecond)) + "/s" }
+
+func gapCommand() *cobra.Command {
+	a := &asking{}
+	c := &cobra.Command{Use: "gap", Short: "Show gaps: records that existed and will never come", Args: cobra.NoArgs, RunE: helpOnly}
+	a.flags(c)
+	c.AddCommand(&cobra.Command{Use: "list [TOPIC]", Short: "List a region's gap records with their reasons",
+		Args: between(0, 1, "at most one TOPIC"), ValidArgsFunction: a.completeTopics(0),
+		RunE: func(c *cobra.Command, args []string) error {
+			var name rhumb.Topic
+			if len(args) == 1 {
+				var err error
+				if name, err = rhumb.ParseTopic(args[0]); err != nil {
+					return err
+				}
+			}
+			return a.ask(c, func(conn *client.Client) error {
+				gaps, err := conn.Gaps(c.Context(), name)
+				if err != nil {
+					return err
+				}
+				return a.print(c.OutOrStdout(), api.GapList{Gaps: gaps}, func(w io.Writer) {
+					row(w, "TOPIC", "PARTITION", "ORIGIN", "LIFE", "FROM", "TO", "REASON", "AT")
+					for _, g := range gaps {
+						row(w, short(g.Topic), g.Partition, regionText(g.RegionName, g.Region), g.Life, g.From, g.To, g.Reason, when(g.At))
+					}
+				})
+			})
+		}})
+	return c
+}
+
+func versionCommand() *cobra.Command {
+	f := &format{}
+	c := &cobra.Command{Use: "version", Short: "Show the version of this binary", Args: exactly(0, "none"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			v := version.Get()
+			return f.print(c.OutOrStdout(), v, func(w io.Writer) {
+				fmt.Fprintf(w, "rhumb %s (%s, %s)\n", v.Short(), v.Go, v.Platform)
+			})
+		}}
+	f.flags(c)
+	return c
+}

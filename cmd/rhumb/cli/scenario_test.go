@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/spf13/cobra"
+
+	"github.com/rhumbmq/rhumb/broker/admin"
+	"github.com/rhumbmq/rhumb/broker/admin/admintest"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// TestScenarios runs testdata/*.txt: stories of a mesh of the in-memory regions us,
+// eu and ap, whose API servers are real. A line is one of
+//
+//	rhumb ARGS…               run the command line; it must exit 0 (rhumb:N: with N)
+//	stdout|stderr REGEXP      the last command printed this (with ! before: did not)
+//	cmp stdout FILE           it printed exactly this file of the archive
+//	stdin TEXT                what the next command reads
+//	env NAME=VALUE            $us, $eu, $ap are the regions' URLs
+//	publish REGION TOPIC N…   batches of N records each, into partition 0
+//	copy FROM TO TOPIC        what a link would do
+//	lose REGION TOPIC N       batch N of the log vanishes, figures stay
+//	gap REGION TOPIC FROM A B a gap record for offsets A to B of region FROM
+//	trim REGION TOPIC N       the log starts at offset N
+//	token REGION TOKEN        its API asks for a token from now on
+//	stop REGION               its API is gone
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newScenario(t, archive)
+			for n, line := range strings.Split(string(archive.Comment), "\n") {
+				words := split(line)
+				if len(words) == 0 {
+					continue
+				}
+				if err := s.do(words); err != nil {
+					t.Fatalf("%s:%d: %s: %v\nstdout:\n%s\nstderr:\n%s", file, n+1, line, err, &s.stdout, &s.stderr)
+				}
+			}
+		})
+	}
+}
+
+type scenario struct {
+	t       *testing.T
+	files   map[string]string
+	regions map[string]*admintest.Region
+	servers map[string]*httptest.Server
+
+	stdin          string
+	stdout, stderr bytes.Buffer
+}
+
+func newScenario(t *testing.T, archive *txtar.Archive) *scenario {
+	s := &scenario{t: t, files: map[string]string{}, regions: map[string]*admintest.Region{}, servers: map[string]*httptest.Server{}}
+	for _, f := range archive.Files {
+		s.files[f.Name] = string(f.Data)
+	}
+	var entries []admin.RegionEntry
+	for i, name := range []string{"us", "eu", "ap"} {
+		r := admintest.New(rhumb.RegionName(name), rhumb.RegionNumber(i+1))
+		s.regions[name] = r
+		s.serve(name, "")
+		entries = append(entries, admin.RegionEntry{Name: r.Identity.Name, Number: r.Identity.Number, State: "active",
+			Admin: []string{s.servers[name].URL}})
+	}
+	for _, r := range s.regions {
+		var edges []admin.Edge
+		for _, from := range entries {
+			for _, to := range entries {
+				if from.Name != to.Name {
+					edges = append(edges, admin.Edge{Tenant: "public", Namespace: "default", From: from.Name, To: to.Name})
+				}
+			}
+		}
+		r.SetMesh(entries, edges)
+	}
+	s.regions["us"].SetLinks(admintest.Link(s.regions["eu"]))
+	for _, name := range []string{"RHUMB_TOKEN", "RHUMB_CACERT"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("RHUMB_ADDR", s.servers["us"].URL)
+	return s
+}
+
+func (s *scenario) serve(name, token string) {
+	cfg := s.regions[name].Config()
+	cfg.Token = token
+	server, err := admin.New(cfg)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if running := s.servers[name]; running != nil {
+		running.Config.Handler = server.Handler()
+		return
+	}
+	s.servers[name] = httptest.NewServer(server.Handler())
+	s.t.Cleanup(s.servers[name].Close)
+}
+
+// do runs one line.
+func (s *scenario) do(words []string) error {
+	command, code, _ := strings.Cut(words[0], ":")
+	if command == "rhumb" {
+		want, _ := strconv.Atoi(code)
+		return s.rhumb(want, words[1:])
+	}
+	switch command {
+	case "!":
+		if s.do(words[1:]) == nil {
+			return fmt.Errorf("it is there")
+		}
+	case "stdout", "stderr":
+		text := map[string]string{"stdout": s.stdout.String(), "stderr": s.stderr.String()}[command]
+		if !regexp.MustCompile("(?m)" + words[1]).MatchString(text) {
+			return fmt.Errorf("no match")
+		}
+	case "cmp":
+		if got := trimLines(s.stdout.String()); got != trimLines(s.files[words[2]]) {
+			return fmt.Errorf("stdout is not %s", words[2])
+		}
+	case "stdin":
+		s.stdin = strings.ReplaceAll(words[1], `\n`, "\n")
+	case "env":
+		name, value, _ := strings.Cut(words[1], "=")
+		s.t.Setenv(name, s.expand(value))
+	case "token":
+		s.serve(words[1], words[2])
+	case "stop":
+		s.servers[words[1]].Close()
+	default:
+		return s.plant(words)
+	}
+	return nil
+}
+
+// trimLines forgets blanks at the ends of lines, which editors do too.
+func trimLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
+}
+
+func (s *scenario) rhumb(want int, args []string) error {
+	root := &cobra.Command{Use: "rhumb"}
+	AddCommands(root)
+	s.stdout.Reset()
+	s.stderr.Reset()
+	root.SetOut(&s.stdout)
+	root.SetErr(&s.stderr)
+	root.SetIn(strings.NewReader(s.stdin))
+	s.stdin = ""
+	for i := range args {
+		args[i] = s.expand(args[i])
+	}
+	if code := Run(s.t.Context(), root, args, &s.stderr); code != want {
+		return fmt.Errorf("exit code %d, want %d", code, want)
+	}
+	return nil
+}
+
+func (s *scenario) expand(text string) string {
+	return os.Expand(text, func(name string) string {
+		if server := s.servers[name]; server != nil {
+			return server.URL
+		}
+		return os.Getenv(name)
+	})
+}
+
+// plant changes what a region holds.
+func (s *scenario) plant(words []string) error {
+	var n []int
+	for _, w := range words[3:] {
+		if v, err := strconv.Atoi(w); err == nil {
+			n = append(n, v)
+		}
+	}
+	switch words[0] {
+	case "publish":
+		for _, count := range n {
+			var records []admin.PlainRecord
+			for i := range count {
+				records = append(records, admin.PlainRecord{Timestamp: 1_700_000_000_000, Value: fmt.Appendf(nil, "%s-%d", words[1], i)})
+			}
+			s.regions[words[1]].Log(words[2], 0).Publish(records...)
+		}
+	case "copy":
+		s.regions[words[2]].Log(words[3], 0).CopyFrom(s.regions[words[1]].Log(words[3], 0))
+	case "lose":
+		s.regions[words[1]].Log(words[2], 0).Tamper(func(b []admin.Batch) []admin.Batch { return slices.Delete(b, n[0], n[0]+1) })
+	case "gap":
+		s.regions[words[1]].Log(words[2], 0).Gap(s.regions[words[3]].Log(words[2], 0), rhumb.Offset(n[0]), rhumb.Offset(n[1]), rhumb.ReasonRetention)
+	case "trim":
+		s.regions[words[1]].Log(words[2], 0).Trim(rhumb.Offset(n[0]))
+	default:
+		return fmt.Errorf("no such step")
+	}
+	return nil
+}
+
+// split cuts a line into words; quotes ' keep blanks; # starts a comment.
+func split(line string) (words []string) {
+	word, open, quoted := "", false, false
+	for _, c := range line {
+		switch {
+		case c == '\'':
+			quoted, open = !quoted, true
+		case !quoted && (c == ' ' || c == '\t'):
+			if open {
+				words = append(words, word)
+			}
+			word, open = "", false
+		case !quoted && !open && c == '#':
+			return words
+		default:
+			word, open = word+string(c), true
+		}
+	}
+	if open {
+		words = append(words, word)
+	}
+	return words
+}

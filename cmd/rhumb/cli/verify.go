@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rhumbmq/rhumb/cmd/rhumb/cli/verify"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+const verifyLong = `Compare what two regions hold of the same topics, record by record and per origin, while traffic goes on.
+
+A and B are region names or URLs of admin APIs. Without topics, all topics are compared whose namespace flows
+between A and B, or to both from a third region. Watermarks are taken first: what a region does not account for
+yet is late, which is shown and is no difference; --wait waits for it. What retention dropped, what lies before
+an edge's start and what a gap record covers is counted and explained.
+
+Exit codes: 0 equal; 1 they differ, with what is missing, extra, out of order or different; 2 cannot tell: a
+region cannot be reached, or something that should be in both could not be compared.`
+
+func verifyCommand() *cobra.Command {
+	t, f := &target{}, &format{}
+	var wait time.Duration
+	c := &cobra.Command{Use: "verify A B [TOPIC…]", Short: "Prove that two regions hold the same records", Long: verifyLong,
+		Args: between(2, -1, "two regions, and topics"), ValidArgsFunction: t.completeRegions(2, t.completeTopics(2)),
+		RunE: func(c *cobra.Command, args []string) error {
+			o := verify.Options{Wait: wait}
+			for _, arg := range args[2:] {
+				name, err := rhumb.ParseTopic(arg)
+				if err != nil {
+					return usage(c, err)
+				}
+				o.Topics = append(o.Topics, name)
+			}
+			for i, side := range []*verify.Region{&o.A, &o.B} {
+				conn, err := t.resolve(c.Context(), args[i])
+				if err != nil {
+					return unknown(c, err)
+				}
+				defer conn.Close()
+				*side = verify.Client(conn)
+			}
+			report, err := verify.Run(c.Context(), o)
+			if err != nil {
+				return unknown(c, err)
+			}
+			if err := f.print(c.OutOrStdout(), report, func(w io.Writer) { reportTable(w, report) }); err != nil {
+				return err
+			}
+			return verdict(report.State)
+		}}
+	t.flags(c)
+	f.flags(c)
+	c.Flags().DurationVar(&wait, "wait", 0, "first wait this long until each region has what the other had at the start")
+	return c
+}
+
+// unknown ends verify where nothing is known, whatever kind of error it was.
+func unknown(c *cobra.Command, err error) error {
+	fmt.Fprintf(c.ErrOrStderr(), "rhumb: cannot tell: %v\n", err)
+	return &toldError{exitUnknown}
+}
+
+func verdict(s verify.State) error {
+	switch s {
+	case verify.Equal:
+		return nil
+	case verify.Differs:
+		return &toldError{exitFailed}
+	}
+	return &toldError{exitUnknown}
+}
+
+func reportTable(w io.Writer, r verify.Report) {
+	if len(r.Origins) > 0 {
+		row(w, "TOPIC", "PARTITION", "ORIGIN", "RESULT", "COMPARED", "EQUAL RECORDS", "LATE")
+		for _, o := range r.Origins {
+			compared := o.Compared.String()
+			if o.Compared.To < o.Compared.From {
+				compared = "nothing"
+			}
+			row(w, short(o.Topic), o.Partition, fmt.Sprintf("%s:%.8s", regionText(o.Name, o.Region), o.Life), o.State, compared,
+				o.Records, lateText(o))
+		}
+		fmt.Fprintln(w)
+	}
+	for _, o := range r.Origins {
+		originDetails(w, o)
+	}
+	for _, p := range r.Problems {
+		fmt.Fprintln(w, strings.TrimSpace("cannot tell: "+p.Topic+" "+p.Message))
+	}
+	words := map[verify.State]string{verify.Equal: "equal", verify.Differs: "different", verify.Unknown: "cannot tell: not all could be compared"}
+	fmt.Fprintf(w, "%s and %s: %s (%d topics, %d equal records)\n", r.A, r.B, words[r.State], r.Topics, r.Records)
+}
+
+func lateText(o verify.Origin) string {
+	var all []string
+	for _, region := range sortedKeys(o.Late) {
+		all = append(all, fmt.Sprintf("%s by %d", region, o.Late[region]))
+	}
+	return strings.Join(all, ", ")
+}
+
+func originDetails(w io.Writer, o verify.Origin) {
+	where := fmt.Sprintf("%s partition %d, origin %s:%.8s", short(o.Topic), o.Partition, regionText(o.Name, o.Region), o.Life)
+	for _, f := range o.Findings {
+		what := fmt.Sprintf("%s in %s: %d records at %s", f.Kind, f.Region, f.Records, rangesText(f.Ranges, f.More))
+		if f.Records == 0 {
+			what = fmt.Sprintf("%s in %s", f.Kind, f.Region)
+		}
+		if f.Detail != "" {
+			what += " (" + f.Detail + ")"
+		}
+		fmt.Fprintf(w, "%s: %s\n", where, what)
+	}
+	for _, e := range o.Explained {
+		fmt.Fprintf(w, "%s: not in %s, explained: %d records at %s: %s\n", where, e.Region, e.Records, rangesText(e.Ranges, e.More), e.Reason)
+	}
+	if o.Note != "" {
+		fmt.Fprintf(w, "%s: %s\n", where, o.Note)
+	}
+}
+
+// shownRanges is how many ranges a line of the table shows; -o json has more.
+const shownRanges = 10
+
+func rangesText(ranges []verify.Range, more bool) string {
+	var all []string
+	for i, r := range ranges {
+		if i == shownRanges {
+			more = true
+			break
+		}
+		all = append(all, r.String())
+	}
+	if more {
+		all = append(all, "…")
+	}
+	return strings.Join(all, ", ")
+}
