@@ -30,8 +30,9 @@ func (h *harness) consume(c *kgo.Client, n int) []*kgo.Record {
 	return got
 }
 
-func TestFranzProducesAndConsumes(t *testing.T) {
-	h := start(t)
+func TestFranzProducesAndConsumes(t *testing.T) { both(t, franzProducesAndConsumes) }
+
+func franzProducesAndConsumes(t *testing.T, h *harness) {
 	const n = 500
 	p := h.client(kgo.DefaultProduceTopic("orders"))
 	for i := range n {
@@ -52,8 +53,9 @@ func TestFranzProducesAndConsumes(t *testing.T) {
 	}
 }
 
-func TestFranzEveryCodec(t *testing.T) {
-	h := start(t)
+func TestFranzEveryCodec(t *testing.T) { both(t, franzEveryCodec) }
+
+func franzEveryCodec(t *testing.T, h *harness) {
 	h.topic("full", 1, map[string]string{"validate": "full"})
 	codecs := map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(),
 		"snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression()}
@@ -73,8 +75,9 @@ func TestFranzEveryCodec(t *testing.T) {
 	h.consume(h.client(kgo.ConsumeTopics("full")), 20*len(codecs))
 }
 
-func TestFranzFullTopicName(t *testing.T) {
-	h := start(t)
+func TestFranzFullTopicName(t *testing.T) { both(t, franzFullTopicName) }
+
+func franzFullTopicName(t *testing.T, h *harness) {
 	c := h.client()
 	for _, name := range []string{"persistent://acme/shop/orders", "persistent://public/default/orders"} {
 		if err := c.ProduceSync(h.ctx(), &kgo.Record{Topic: name, Value: []byte("x")}).FirstErr(); err != nil {
@@ -82,7 +85,7 @@ func TestFranzFullTopicName(t *testing.T) {
 		}
 		h.consume(h.client(kgo.ConsumeTopics(name)), 1)
 	}
-	if _, ok := h.region.Topic(rhumb.Topic{Tenant: "acme", Namespace: "shop", Name: "orders"}); !ok {
+	if _, ok := h.broker.Topic(rhumb.Topic{Tenant: "acme", Namespace: "shop", Name: "orders"}); !ok {
 		t.Fatal("no topic in acme/shop")
 	}
 	h.consume(h.client(kgo.ConsumeTopics("orders")), 1) // the bare name is public/default
@@ -92,8 +95,6 @@ func TestFranzFullTopicName(t *testing.T) {
 // client send again; each record is stored once, in order.
 func TestP60ConnectionsCutMidProduce(t *testing.T) {
 	h := start(t)
-	h.topic("cut", 1, nil)
-	const n = 300
 	appended := 0
 	h.region.OnAppend(func(rhumb.PartitionRef, broker.AppendRequest) error {
 		if appended++; appended%7 == 0 {
@@ -101,26 +102,53 @@ func TestP60ConnectionsCutMidProduce(t *testing.T) {
 		}
 		return nil
 	})
+	h.produceThroughCuts(300)
+}
+
+// The same on the real region, where answers come when they come.
+func TestI1ConnectionsCutMidProduce(t *testing.T) {
+	h := startReal(t)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				h.cut()
+			case <-stop:
+				return
+			}
+		}
+	}()
+	h.produceThroughCuts(300)
+	close(stop)
+	<-stopped
+}
+
+func (h *harness) produceThroughCuts(n int) {
+	h.topic("cut", 1, nil)
 	c := h.client(kgo.DefaultProduceTopic("cut"), kgo.ProducerLinger(0), kgo.MaxBufferedRecords(20), kgo.ProducerBatchMaxBytes(512),
 		kgo.RetryBackoffFn(func(int) time.Duration { return time.Millisecond }))
 	for i := range n {
 		c.Produce(h.ctx(), kgo.StringRecord(strconv.Itoa(i)), func(_ *kgo.Record, err error) {
 			if err != nil {
-				t.Errorf("record %d: %v", i, err)
+				h.Errorf("record %d: %v", i, err)
 			}
 		})
 	}
 	if err := c.Flush(h.ctx()); err != nil {
-		t.Fatal(err)
+		h.Fatal(err)
 	}
-	h.region.OnAppend(nil)
 	for i, r := range h.consume(h.client(kgo.ConsumeTopics("cut")), n) {
 		if string(r.Value) != strconv.Itoa(i) {
-			t.Fatalf("record %d is %q", i, r.Value)
+			h.Fatalf("record %d is %q", i, r.Value)
 		}
 	}
-	if end := h.ends("cut"); end != n {
-		t.Fatalf("%d records stored, want %d", end, n)
+	info, _ := h.broker.Topic(mustTopic(h.T, "cut"))
+	if state, err := h.broker.State(&info, 0); err != nil || state.End != rhumb.Offset(n) {
+		h.Fatalf("%d records stored, want %d: %v", state.End, n, err)
 	}
 }
 
@@ -143,8 +171,9 @@ func (h *harness) ends(topic string) int64 {
 	return o.Offset
 }
 
-func TestFranzSimpleConsumerCommits(t *testing.T) {
-	h := start(t)
+func TestFranzSimpleConsumerCommits(t *testing.T) { both(t, franzSimpleConsumerCommits) }
+
+func franzSimpleConsumerCommits(t *testing.T, h *harness) {
 	info := h.topic("t", 2, nil)
 	adm := h.admin()
 	var os kadm.Offsets
@@ -170,7 +199,10 @@ func TestFranzSimpleConsumerCommits(t *testing.T) {
 }
 
 func TestFranzTransactionsAreRefusedCleanly(t *testing.T) {
-	h := start(t)
+	both(t, franzTransactionsAreRefusedCleanly)
+}
+
+func franzTransactionsAreRefusedCleanly(t *testing.T, h *harness) {
 	c := h.client(kgo.TransactionalID("tx"), kgo.DefaultProduceTopic("t"))
 	err := c.BeginTransaction()
 	if !errors.Is(err, kerr.TransactionalIDAuthorizationFailed) {
@@ -178,8 +210,9 @@ func TestFranzTransactionsAreRefusedCleanly(t *testing.T) {
 	}
 }
 
-func TestFranzAdmin(t *testing.T) {
-	h := start(t)
+func TestFranzAdmin(t *testing.T) { both(t, franzAdmin) }
+
+func franzAdmin(t *testing.T, h *harness) {
 	adm := h.admin()
 	created, err := adm.CreateTopic(h.ctx(), 3, 1, map[string]*string{"cleanup.policy": ptr("compact"), "flush.ms": ptr("5")}, "made")
 	if err != nil || created.NumPartitions != 3 || created.ID == (kadm.TopicID{}) {
@@ -200,7 +233,7 @@ func TestFranzAdmin(t *testing.T) {
 		t.Fatalf("settings %v", values)
 	}
 	if meta, err := adm.Metadata(h.ctx()); err != nil || meta.Controller != testNode || *meta.Brokers[0].Rack != "us" ||
-		meta.Cluster != h.region.ClusterID().String() {
+		meta.Cluster != h.broker.ClusterID().String() {
 		t.Fatalf("%+v, %v", meta, err)
 	}
 	if _, err := adm.DescribeBrokerConfigs(h.ctx(), testNode); err != nil {
@@ -212,8 +245,9 @@ func TestFranzAdmin(t *testing.T) {
 	}
 }
 
-func TestFranzDeleteRecordsAndReset(t *testing.T) {
-	h := start(t)
+func TestFranzDeleteRecordsAndReset(t *testing.T) { both(t, franzDeleteRecordsAndReset) }
+
+func franzDeleteRecordsAndReset(t *testing.T, h *harness) {
 	c := h.client(kgo.DefaultProduceTopic("t"))
 	for range 10 {
 		if err := c.ProduceSync(h.ctx(), kgo.StringRecord("x")).FirstErr(); err != nil {

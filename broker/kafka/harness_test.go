@@ -25,7 +25,7 @@ const testNode = 1001
 // harness is a server on a region in memory, listening on a real socket.
 type harness struct {
 	*testing.T
-	region *brokertest.Region
+	region *brokertest.Region // nil on the real region
 	broker *broker.Broker
 	server *Server
 	addr   string
@@ -52,8 +52,27 @@ func (l *logBuffer) String() string {
 
 func start(t *testing.T, change ...func(*broker.Config, *Config)) *harness {
 	t.Helper()
-	h := &harness{T: t, region: brokertest.New(), log: &logBuffer{}}
-	bc := broker.Config{Region: h.region}
+	h := &harness{T: t, region: brokertest.New()}
+	return h.serve(h.region, change...)
+}
+
+// startReal is start on the real region.
+func startReal(t *testing.T) *harness {
+	t.Helper()
+	return (&harness{T: t}).serve(brokertest.Real(t))
+}
+
+// both runs a test on the region in memory and on the real one.
+func both(t *testing.T, test func(t *testing.T, h *harness)) {
+	t.Run("memory", func(t *testing.T) { test(t, start(t)) })
+	t.Run("real", func(t *testing.T) { test(t, startReal(t)) })
+}
+
+func (h *harness) serve(r broker.Region, change ...func(*broker.Config, *Config)) *harness {
+	h.Helper()
+	t := h.T
+	h.log = &logBuffer{}
+	bc := broker.Config{Region: r}
 	kc := Config{NodeID: testNode, Rack: "us", Logger: slog.New(slog.NewTextHandler(h.log, nil))}
 	for _, f := range change {
 		f(&bc, &kc)

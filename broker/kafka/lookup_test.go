@@ -39,8 +39,9 @@ func (h *harness) wantLook(asked, offset, timestamp int64) {
 	}
 }
 
-func TestP108TimeLookupBetweenRecords(t *testing.T) {
-	h := start(t)
+func TestP108TimeLookupBetweenRecords(t *testing.T) { both(t, p108TimeLookupBetweenRecords) }
+
+func p108TimeLookupBetweenRecords(t *testing.T, h *harness) {
 	h.topic("t", 1, nil)
 	for _, ts := range []int64{2, 4, 6, 8} {
 		h.append("t", brokertest.Batch{Times: []int64{ts}})
@@ -51,15 +52,17 @@ func TestP108TimeLookupBetweenRecords(t *testing.T) {
 	h.wantLook(9, -1, -1)
 }
 
-func TestP110TimeLookupInsideABatch(t *testing.T) {
-	h := start(t)
+func TestP110TimeLookupInsideABatch(t *testing.T) { both(t, p110TimeLookupInsideABatch) }
+
+func p110TimeLookupInsideABatch(t *testing.T, h *harness) {
 	h.topic("t", 1, nil)
 	h.append("t", brokertest.Batch{Times: []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}})
 	h.wantLook(7, 6, 7)
 }
 
-func TestP111TimeLookupWithUnorderedTimes(t *testing.T) {
-	h := start(t)
+func TestP111TimeLookupWithUnorderedTimes(t *testing.T) { both(t, p111TimeLookupWithUnorderedTimes) }
+
+func p111TimeLookupWithUnorderedTimes(t *testing.T, h *harness) {
 	h.topic("t", 1, nil)
 	h.append("t", brokertest.Batch{Times: []int64{5, 20}}, brokertest.Batch{Times: []int64{10, 3}}, brokertest.Batch{Times: []int64{30}})
 	h.wantLook(10, 1, 20)
@@ -67,8 +70,9 @@ func TestP111TimeLookupWithUnorderedTimes(t *testing.T) {
 	h.wantLook(21, 4, 30)
 }
 
-func TestP115LargestTimestamp(t *testing.T) {
-	h := start(t)
+func TestP115LargestTimestamp(t *testing.T) { both(t, p115LargestTimestamp) }
+
+func p115LargestTimestamp(t *testing.T, h *harness) {
 	h.topic("t", 1, nil)
 	h.wantLook(askLargest, -1, -1)
 	h.append("t", brokertest.Batch{Times: []int64{5, 20, 20}}, brokertest.Batch{Times: []int64{20, 3}})
@@ -76,7 +80,10 @@ func TestP115LargestTimestamp(t *testing.T) {
 }
 
 func TestP116AndP165LookupsFollowTheLogStart(t *testing.T) {
-	h := start(t)
+	both(t, p116AndP165LookupsFollowTheLogStart)
+}
+
+func p116AndP165LookupsFollowTheLogStart(t *testing.T, h *harness) {
 	h.topic("t", 1, nil)
 	h.append("t", brokertest.Batch{Times: []int64{50, 40, 30}}, brokertest.Batch{Times: []int64{10}})
 	h.deleteTo(2, 2)

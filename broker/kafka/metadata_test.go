@@ -11,8 +11,9 @@ import (
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
-func TestP106NullMeansAllAndEmptyMeansNone(t *testing.T) {
-	h := start(t)
+func TestP106NullMeansAllAndEmptyMeansNone(t *testing.T) { both(t, p106NullMeansAllAndEmptyMeansNone) }
+
+func p106NullMeansAllAndEmptyMeansNone(t *testing.T, h *harness) {
 	h.topic("t", 1, nil)
 	for version, want := range map[int16]int{0: 1, 1: 0, 12: 0} {
 		req := metadataRequest()
@@ -213,8 +214,9 @@ func TestOffsetCommitRefusals(t *testing.T) {
 	}
 }
 
-func TestP26OffsetFetchHasNoNulls(t *testing.T) {
-	h := start(t)
+func TestP26OffsetFetchHasNoNulls(t *testing.T) { both(t, p26OffsetFetchHasNoNulls) }
+
+func p26OffsetFetchHasNoNulls(t *testing.T, h *harness) {
 	info := h.topic("t", 2, nil)
 	ask[*kmsg.OffsetCommitResponse](h.dial(), commitRequest(8, func(*kmsg.OffsetCommitRequest) {}))
 	for version := int16(1); version <= 10; version++ {

@@ -18,8 +18,9 @@ func (h *harness) produced(topic string, version int16, batch []byte) kmsg.Produ
 	return ask[*kmsg.ProduceResponse](h.dial(), req).Topics[0].Partitions[0]
 }
 
-func TestP48BaseOffsetIsOfTheFirstRecord(t *testing.T) {
-	h := start(t)
+func TestP48BaseOffsetIsOfTheFirstRecord(t *testing.T) { both(t, p48BaseOffsetIsOfTheFirstRecord) }
+
+func p48BaseOffsetIsOfTheFirstRecord(t *testing.T, h *harness) {
 	h.topic("t", 1, nil)
 	for _, want := range []int64{0, 3, 6} {
 		if p := h.produced("t", 9, brokertest.Batch{Times: []int64{1, 2, 3}}.Bytes()); p.BaseOffset != want || p.LogStartOffset != 0 || p.LogAppendTime != -1 {
@@ -94,8 +95,9 @@ func TestProduceRefusesTheRequest(t *testing.T) {
 }
 
 // A client that leaves the max timestamp out still gets an index by time.
-func TestP58MaxTimestampIsNotTrusted(t *testing.T) {
-	h := start(t)
+func TestP58MaxTimestampIsNotTrusted(t *testing.T) { both(t, p58MaxTimestampIsNotTrusted) }
+
+func p58MaxTimestampIsNotTrusted(t *testing.T, h *harness) {
 	h.topic("t", 1, nil)
 	b := brokertest.Batch{Times: []int64{500, 400}}.Bytes()
 	binary.BigEndian.PutUint64(b[35:], 0)
@@ -106,8 +108,9 @@ func TestP58MaxTimestampIsNotTrusted(t *testing.T) {
 	h.wantLook(450, 0, 500)
 }
 
-func TestLogAppendTime(t *testing.T) {
-	h := start(t)
+func TestLogAppendTime(t *testing.T) { both(t, logAppendTime) }
+
+func logAppendTime(t *testing.T, h *harness) {
 	h.topic("t", 1, map[string]string{"message.timestamp.type": "LogAppendTime"})
 	before := time.Now().UnixMilli()
 	p := h.produced("t", 9, brokertest.Batch{Times: []int64{1, 2}}.Bytes())
@@ -121,8 +124,9 @@ func TestLogAppendTime(t *testing.T) {
 	}
 }
 
-func TestP60DuplicatesOfTheLastFiveBatches(t *testing.T) {
-	h := start(t)
+func TestP60DuplicatesOfTheLastFiveBatches(t *testing.T) { both(t, p60DuplicatesOfTheLastFiveBatches) }
+
+func p60DuplicatesOfTheLastFiveBatches(t *testing.T, h *harness) {
 	h.topic("t", 1, nil)
 	send := func(sequence int32, epoch int16) (int64, int16) {
 		b := brokertest.Batch{Times: []int64{1, 2}, Idempotent: true, Producer: 7, Epoch: epoch, Sequence: sequence}

@@ -84,8 +84,9 @@ func TestP153UnknownApiVersionsVersionIsAnswered(t *testing.T) {
 
 // Every API answers every version that it advertises with exactly the fields of
 // that version: what the codec reads is as long as what came.
-func TestP155EveryApiAtEveryVersion(t *testing.T) {
-	h := start(t)
+func TestP155EveryApiAtEveryVersion(t *testing.T) { both(t, p155EveryApiAtEveryVersion) }
+
+func p155EveryApiAtEveryVersion(t *testing.T, h *harness) {
 	h.topic("t", 1, nil)
 	for _, a := range offered() {
 		for v := a.min; v <= a.max; v++ {
@@ -99,7 +100,7 @@ func TestP155EveryApiAtEveryVersion(t *testing.T) {
 
 // fill gives a request some content, so that arrays of answers are not empty.
 func fill(h *harness, req kmsg.Request) {
-	info, _ := h.region.Topic(mustTopic(h.T, "t"))
+	info, _ := h.broker.Topic(mustTopic(h.T, "t"))
 	switch r := req.(type) {
 	case *kmsg.ProduceRequest:
 		v := r.Version
@@ -232,8 +233,9 @@ func TestP53AcksZeroHasNoAnswer(t *testing.T) {
 
 // A fetch that waits holds up nobody, and what comes behind it on its own
 // connection takes place.
-func TestSlowFetchHoldsNobodyUp(t *testing.T) {
-	h := start(t)
+func TestSlowFetchHoldsNobodyUp(t *testing.T) { both(t, slowFetchHoldsNobodyUp) }
+
+func slowFetchHoldsNobodyUp(t *testing.T, h *harness) {
 	h.topic("t", 1, nil)
 	c := h.dial()
 	long := fetchRequest("t", 0)
