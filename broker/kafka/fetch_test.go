@@ -134,7 +134,7 @@ func p81LimitsHoldExceptForTheFirstBatch(t *testing.T, h *harness) {
 	for _, tc := range []struct{ max, part, wantT, wantU int }{
 		{1, 1 << 20, 1, 0},
 		{1 << 20, 1, 1, 0},
-		{2*size + 1, 1 << 20, 2, 0},
+		{2*size + 200, 1 << 20, 2, 0},
 		{1 << 20, 2*size + 200, 2, 1},
 		{4 * size, 1 << 20, 3, 1},
 	} {
