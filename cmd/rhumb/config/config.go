@@ -32,7 +32,7 @@ type Config struct {
 	Shards        int         `yaml:"shards" doc:"Data shards (Raft groups) of the region. Fixed when the data directory is made. 1 to 1024."`
 	ConfigStore   ConfigStore `yaml:"config_store"`
 	Listeners     []Listener  `yaml:"listeners" doc:"Where clients and other regions connect; several per protocol are allowed. Giving the list replaces the default one: kafka, admin on their default ports on loopback, and no geo."`
-	Links         []Link      `yaml:"links" doc:"What differs from the rule, link by link. A region that is not named is dialled at the geo addresses of its document."`
+	Links         []Link      `yaml:"links,omitempty" doc:"What differs from the rule, link by link. A region that is not named is dialled at the geo addresses of its document."`
 	Limits        Limits      `yaml:"limits"`
 	MinFree       MinFree     `yaml:"min_free"`
 	ShutdownGrace Duration    `yaml:"shutdown_grace" doc:"How long SIGTERM waits for what is in flight. At most 10m."`
@@ -49,9 +49,9 @@ type Region struct {
 
 // ConfigStore says where the mesh's documents are.
 type ConfigStore struct {
-	Embedded *EmbeddedStore `yaml:"embedded"`
+	Embedded *EmbeddedStore `yaml:"embedded,omitempty"`
 	// Consul is refused by Validate: its backend is not in this version.
-	Consul map[string]any `yaml:"consul" doc:"Refused: the Consul backend is not in this version."`
+	Consul map[string]any `yaml:"consul,omitempty" doc:"Refused: the Consul backend is not in this version."`
 }
 
 // EmbeddedStore is a directory that the regions of one host share.
@@ -65,7 +65,7 @@ type Listener struct {
 	Protocol  string `yaml:"protocol" doc:"kafka, admin (HTTP: API, metrics, health) or geo (QUIC over UDP, from other regions). Required."`
 	Bind      string `yaml:"bind" doc:"host:port to bind; [::1]:9092 for IPv6; an empty host is every address. Empty: the protocol's default port on loopback."`
 	Advertise string `yaml:"advertise" doc:"host:port that clients or other regions are told. Empty: bind, with the port that was bound if it says 0; required for kafka and geo if bind is every address."`
-	TLS       *TLS   `yaml:"tls"`
+	TLS       *TLS   `yaml:"tls,omitempty"`
 }
 
 // TLS names certificate files. They may be replaced while the region runs.
@@ -78,7 +78,7 @@ type TLS struct {
 // Link is what this region does differently on the link to one other region.
 type Link struct {
 	Region rhumb.RegionName `yaml:"region" doc:"The other region. Required."`
-	Via    string           `yaml:"via" doc:"host:port (UDP) that is dialled instead of the region's geo addresses: a relay, or a path through NAT."`
+	Via    string           `yaml:"via" doc:"host:port (UDP) that is dialled instead of the region's geo addresses: a relay, or a path through NAT. Required."`
 }
 
 // Limits are the budgets in bytes of one node, and a few counts.

@@ -81,6 +81,9 @@ func parse(raw []byte) (Config, *lines, error) {
 func cleanYAML(err error) string {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	text = strings.TrimPrefix(text, "unmarshal errors:\n")
+	if strings.HasPrefix(text, "found ") || strings.HasPrefix(text, "did not find ") {
+		text = "line 1: " + text // the library leaves this one out
+	}
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimSpace(line)

@@ -68,12 +68,15 @@ func (c *Config) checkLinks() error {
 		if err := l.Region.Validate(); err != nil {
 			return refuse(at+".region", "%v", err)
 		}
-		if l.Region == c.Region.Name || seen[l.Region] {
-			return refuse(at+".region", "%s is this region itself, or stands there twice", l.Region)
+		if l.Region == c.Region.Name {
+			return refuse(at+".region", "%s is this region itself", l.Region)
+		}
+		if seen[l.Region] {
+			return refuse(at+".region", "%s stands twice", l.Region)
 		}
 		seen[l.Region] = true
-		if _, _, err := net.SplitHostPort(l.Via); err != nil {
-			return refuse(at+".via", "%v", err)
+		if _, err := checkAddress(at+".via", l.Via, false); err != nil {
+			return err
 		}
 	}
 	return nil
