@@ -66,11 +66,11 @@
 //
 // # Command
 //
-//	 0  uint8  kind
-//	 1  uint8  flags; a reader refuses the highest bit
-//	 2  uint16 header length, 8
-//	 4  uint32 length of the body
-//	 8  body
+//	0  uint8  kind
+//	1  uint8  flags; a reader refuses the highest bit
+//	2  uint16 header length, 8
+//	4  uint32 length of the body
+//	8  body
 //
 // The body of kinds 1 (append) and 2 (link) is an envelope and its batch, patched
 // with offset and leader epoch: what storage serves is a part of the entry. All

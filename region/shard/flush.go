@@ -131,17 +131,15 @@ type entryRun struct {
 	bytes       int64
 }
 
-// runBytes is how exactly kept bytes are counted.
-const runBytes = 256 << 10
-
-func (k *keptEntries) add(entries []*raftpb.Entry) {
+// add counts entries, in runs of about a sixteenth of what is kept.
+func (k *keptEntries) add(entries []*raftpb.Entry, keep int64) {
 	for _, e := range entries {
 		index, size := e.GetIndex(), int64(len(e.GetData()))+64
 		for n := len(k.runs); n > 0 && k.runs[n-1].first >= index; n-- { // it replaces them
 			k.bytes -= k.runs[n-1].bytes
 			k.runs = k.runs[:n-1]
 		}
-		if n := len(k.runs); n > 0 && k.runs[n-1].bytes < runBytes {
+		if n := len(k.runs); n > 0 && k.runs[n-1].bytes < keep/16 {
 			k.runs[n-1].last = index
 			k.runs[n-1].bytes += size
 		} else {

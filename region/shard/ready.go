@@ -114,7 +114,7 @@ func (s *Shard) save(m *raftpb.Message) {
 	if !mustSync && len(responses) == 0 {
 		return
 	}
-	s.keep.add(m.GetEntries())
+	s.keep.add(m.GetEntries(), s.cfg.Keep)
 	s.cfg.Storage.Save(hs, m.GetEntries(), mustSync, func(err error) { s.onSaved(responses, err) })
 }
 
