@@ -94,7 +94,7 @@ var what = map[Name]string{
 	RefusedEarly:     "the destination refuses while messages are with the region",
 	ChainNotCompared: "the source does not compare its chain with the destination's",
 	PastEndIgnored:   "the source does not see that the destination has more than it",
-	SkipTooFar:       "the skip at the end covers what was not read yet",
+	SkipTooFar:       "the skip at the end covers what is not flushed yet",
 
 	WatermarkApart:      "data and watermark are applied one after the other",
 	UnappliedDuplicate:  "a duplicate is confirmed from state that is not applied",

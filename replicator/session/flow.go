@@ -50,7 +50,7 @@ func (s *Sender) OnQuiet() {
 	}
 	to := s.scanned
 	if mutant.On(mutant.SkipTooFar) {
-		to = s.source.Head - 1
+		to = s.source.End - 1
 	}
 	if to > s.sent.Offset {
 		s.sendSkip(dedup.ChainPoint{Offset: to, Chain: s.sent.Chain}, rhumb.ReasonForeign)
@@ -146,8 +146,8 @@ func (s *Sender) passFloor() bool {
 // if the message has to wait or the session has ended.
 func (s *Sender) sendReady(m *Message) bool {
 	e := &m.Envelope
-	if e.Prev > s.sent.Offset && s.source.Floor.Offset < e.First && !s.passFloor() {
-		return false
+	if e.Prev > s.sent.Offset && !s.passFloor() {
+		return false // the floor has moved past what the read would have given
 	}
 	inFlight := s.flights.bytes()
 	switch {

@@ -1,11 +1,43 @@
 package session
 
 import (
+	"errors"
+	"flag"
+	"os"
 	"testing"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/wire"
 	"pgregory.net/rapid"
 )
+
+// TestMain runs more cases than rapid's default: one takes a few milliseconds.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	explicit := false
+	flag.Visit(func(f *flag.Flag) { explicit = explicit || f.Name == "rapid.checks" })
+	if !explicit {
+		if err := flag.Set("rapid.checks", "500"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// even rolls a die: unlike rapid's integers, which are mostly small, each value
+// is as likely as the others.
+var even = rapid.Custom(func(t *rapid.T) int {
+	n := 0
+	for range 10 {
+		n *= 2
+		if rapid.Bool().Draw(t, "bit") {
+			n++
+		}
+	}
+	return n
+})
+
+func roll(t *rapid.T, what string, sides int) int { return even.Draw(t, what) % sides }
 
 // TestI3NastyLink: whatever the link, the source and the destination go
 // through, once all is well again the destination has each life's batches in
@@ -21,27 +53,23 @@ func checkNastyLink(t *rapid.T) {
 		p.src.start = p.src.pointBefore(1)
 	}
 	p.open()
-	for range rapid.IntRange(10, 250).Draw(t, "steps") {
-		switch rapid.IntRange(0, 19).Draw(t, "step") {
-		case 0, 1, 2, 3:
+	for range rapid.IntRange(100, 300).Draw(t, "steps") {
+		switch roll(t, "step", 40) {
+		case 0, 1, 2, 3, 4, 5:
 			p.write(t)
-		case 4:
-			p.faultAtSource(t)
-		case 5:
-			p.faultAtDestination(t)
 		case 6:
-			p.faultOnLink(t)
+			p.faultAtSource(t)
 		case 7:
+			p.faultAtDestination(t)
+		case 8, 9, 10:
+			p.faultOnLink(t)
+		case 11:
 			p.snd.OnQuiet()
 			p.settleActions()
-		case 8:
-			if st := p.snd.Status().State; !st.Open() {
-				p.open()
-			}
-		case 9, 10:
-			p.outOfOrder(t)
+		case 12:
+			p.slow[roll(t, "slow", len(p.slow))] = 10 + roll(t, "for steps", 50)
 		default:
-			p.step()
+			p.anything(t)
 		}
 	}
 	p.heal()
@@ -52,57 +80,57 @@ func checkNastyLink(t *rapid.T) {
 }
 
 func (p *pair) write(t *rapid.T) {
-	for range rapid.IntRange(1, 4).Draw(t, "batches") {
-		if rapid.IntRange(0, 3).Draw(t, "foreign") == 0 {
-			p.src.end += rhumb.Offset(rapid.IntRange(1, 3).Draw(t, "records"))
+	for range 1 + roll(t, "batches", 4) {
+		if roll(t, "foreign", 4) == 0 {
+			p.src.end += rhumb.Offset(1 + roll(t, "records", 3))
 			continue
 		}
-		size := rapid.SampledFrom([]int{0, 40, 150, 700}).Draw(t, "bytes")
-		p.src.own(rapid.Int32Range(1, 3).Draw(t, "records"), size)
+		p.src.own(int32(1+roll(t, "records", 3)), []int{0, 0, 40, 150, 700}[roll(t, "bytes", 5)])
 	}
-	if rapid.IntRange(0, 2).Draw(t, "flush") > 0 {
+	if roll(t, "flush", 3) > 0 {
 		p.src.flushed = p.src.end
 	}
 	p.grown()
 }
 
 func (p *pair) faultAtSource(t *rapid.T) {
-	switch rapid.IntRange(0, 4).Draw(t, "fault at the source") {
-	case 0, 1:
-		p.src.drop(p.src.dropped + rapid.IntRange(1, 3).Draw(t, "batches"))
+	switch roll(t, "fault at the source", 8) {
+	case 0, 1, 2, 3:
+		p.src.drop(p.src.dropped + 1 + roll(t, "batches", 3))
 		p.grown()
-	case 2: // crash: a new process knows only its log
+	case 4, 5: // crash: a new process knows only its log
 		p.cut()
 		p.src.crash()
 		p.snd = NewSender(p.snd.cfg)
 		p.reads, p.checks = nil, nil
-	case 3:
+	case 6:
 		if len(p.old) < 2 {
 			p.create()
 			p.reads, p.checks = nil, nil
 		}
-	case 4:
-		p.snd.stall("read failed") // as OnRead with an error does
+	case 7:
+		if len(p.reads) > 0 {
+			p.snd.OnRead(ReadResult{Gen: p.reads[0].Gen, Err: errors.New("disk")})
+		}
 	}
 }
 
 func (p *pair) faultAtDestination(t *rapid.T) {
-	switch rapid.IntRange(0, 4).Draw(t, "fault at the destination") {
+	switch roll(t, "fault at the destination", 7) {
 	case 0:
 		p.dst.crash()
 		p.results = nil
 		p.held = 0
 		p.cut()
-	case 1:
-		kind := rapid.SampledFrom([]rhumb.Kind{rhumb.KindUnavailable, rhumb.KindNoSpace, rhumb.KindTimeout}).Draw(t, "kind")
+	case 1, 2:
+		kind := []rhumb.Kind{rhumb.KindUnavailable, rhumb.KindNoSpace, rhumb.KindTimeout}[roll(t, "kind", 3)]
 		p.dst.failNext = rhumb.Errorf(kind, "the region says %s", kind)
-	case 2, 3:
-		keep := rapid.IntRange(0, 3).Draw(t, "stay in the log")
-		p.dst.loseLeader(keep, rhumb.Errorf(rhumb.KindNotLeader, "no leader"))
+	case 3, 4, 5:
+		p.dst.loseLeader(roll(t, "stay in the log", 4), rhumb.Errorf(rhumb.KindNotLeader, "no leader"))
 		p.settleActions()
-	case 4:
+	case 6:
 		if p.rcv != nil {
-			p.rcv.Close(2, "")
+			p.rcv.Close(wire.CodeShutdown, "")
 			p.settleActions()
 		}
 	}
@@ -110,40 +138,51 @@ func (p *pair) faultAtDestination(t *rapid.T) {
 
 func (p *pair) faultOnLink(t *rapid.T) {
 	list := &p.toDst
-	if rapid.Bool().Draw(t, "on the way back") {
+	if roll(t, "on the way back", 3) == 0 {
 		list = &p.toSrc
 	}
 	if len(*list) == 0 {
 		return
 	}
-	i := rapid.IntRange(0, len(*list)-1).Draw(t, "frame")
+	i := roll(t, "frame", len(*list))
 	f := (*list)[i]
-	switch rapid.IntRange(0, 3).Draw(t, "fault on the link") {
-	case 0: // lost
+	switch roll(t, "fault on the link", 8) {
+	case 0, 1, 2: // lost
 		p.reliable = false
 		*list = append((*list)[:i:i], (*list)[i+1:]...)
-	case 1: // twice
+	case 3, 4: // twice
 		*list = append(append((*list)[:i:i], f), (*list)[i:]...)
-	case 2: // late
+	case 5, 6: // late
 		p.reliable = false
 		*list = append(append((*list)[:i:i], (*list)[i+1:]...), f)
-	case 3:
+	case 7:
 		p.cut()
 	}
 }
 
-// outOfOrder lets reads, checks and the region's answers come in any order.
-func (p *pair) outOfOrder(t *rapid.T) {
-	any := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "any") }
-	switch {
-	case len(p.reads) > 0 && rapid.Bool().Draw(t, "read"):
-		p.read(any(len(p.reads)))
-	case len(p.checks) > 0:
-		p.check(any(len(p.checks)))
-	case len(p.results) > 0 && rapid.Bool().Draw(t, "result"):
-		p.result(any(len(p.results)))
-	case len(p.dst.queue) > 0:
-		p.apply()
+// anything lets one of the things that are under way happen: frames in their
+// order, reads, checks and answers of the region in any. What is slow just now
+// does not happen.
+func (p *pair) anything(t *rapid.T) {
+	var can []func()
+	some := func(kind, n int, do func(i int)) {
+		if p.slow[kind] > 0 {
+			p.slow[kind]--
+		} else if n > 0 {
+			can = append(can, func() { do(roll(t, "which", n)) })
+		}
+	}
+	some(0, min(1, len(p.toDst)), p.deliver)
+	some(1, min(1, len(p.toSrc)), p.answer)
+	some(2, min(1, len(p.dst.queue)), func(int) { p.apply() })
+	some(3, len(p.reads), p.read)
+	some(4, len(p.results), p.result)
+	some(5, len(p.checks), p.check)
+	if !p.snd.Status().State.Open() {
+		can = append(can, p.open)
+	}
+	if len(can) > 0 {
+		can[roll(t, "happens", len(can))]()
 	}
 }
 

@@ -33,8 +33,9 @@ type pair struct {
 	results      []func() // answers of the region on their way to a receiver
 
 	session  wire.SessionID
-	reliable bool // nothing was lost or came out of order in this session
-	held     int  // bytes that receivers hold
+	reliable bool   // nothing was lost or came out of order in this session
+	held     int    // bytes that receivers hold
+	slow     [6]int // for how many steps of [pair.anything] each kind of thing does not happen
 
 	watch watch
 }
@@ -123,6 +124,9 @@ func (p *pair) settleReceiver(rcv *Receiver) {
 		life := rcv.request.Life
 		switch a.Do {
 		case DoSend:
+			if _, refused := a.Frame.(*wire.Refuse); refused && rcv.Status().Pending > 0 {
+				p.fatal("%s while the region has not answered for %d messages", describe(a.Frame), rcv.Status().Pending)
+			}
 			if rcv == p.rcv {
 				p.trace("dest   > %s", describe(a.Frame))
 				p.toSrc = append(p.toSrc, overTheWire(a.Frame))

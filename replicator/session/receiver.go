@@ -49,7 +49,19 @@ type Receiver struct {
 
 type pending struct {
 	ticket uint64
+	last   rhumb.Offset
 	size   int // 0 for a skip
+}
+
+// unconfirmed is how many bytes of the window the source may count as taken: not
+// those that a later message's result has confirmed before their own came.
+func (r *Receiver) unconfirmed() (bytes int) {
+	for i := range r.pending {
+		if r.pending[i].last > r.confirmed {
+			bytes += r.pending[i].size
+		}
+	}
+	return bytes
 }
 
 // maxSkips bounds the skips that the region has not answered: a source of ours
@@ -135,12 +147,10 @@ func (r *Receiver) OnFrame(f wire.Frame) {
 			r.fail(r.ticket+1, wire.CodeInvalid, text)
 			return
 		}
-		r.give(Action{Do: DoAppend, Message: Message{f.Envelope, f.Batch}}, f.Size())
-		r.tail = f.Envelope.Last
+		r.give(Action{Do: DoAppend, Message: Message{f.Envelope, f.Batch}}, f.Envelope.Last, f.Size())
 	case *wire.Skip:
 		if f.Session == r.request.Session && r.admit(f.Round, f.Head, f.Skip.To, 0) {
-			r.give(Action{Do: DoSkip, Skip: f.Skip}, 0)
-			r.tail = f.Skip.To
+			r.give(Action{Do: DoSkip, Skip: f.Skip}, f.Skip.To, 0)
 		}
 	case *wire.Close:
 		if f.Session == r.request.Session {
@@ -165,8 +175,8 @@ func (r *Receiver) admit(round uint32, head, last rhumb.Offset, size int) bool {
 		return false
 	case last <= r.tail:
 		return false
-	case size > 0 && r.bytes > 0 && r.bytes+size > r.window:
-		r.fail(r.ticket+1, wire.CodeInvalid, fmt.Sprintf("%d bytes in a window of %d", r.bytes+size, r.window))
+	case size > 0 && r.bytes+size > r.window && r.unconfirmed() > 0 && r.unconfirmed()+size > r.window:
+		r.fail(r.ticket+1, wire.CodeInvalid, fmt.Sprintf("%d bytes in a window of %d", r.unconfirmed()+size, r.window))
 		return false
 	case size == 0 && r.skips == maxSkips:
 		r.fail(r.ticket+1, wire.CodeInvalid, "too many skips")
@@ -192,10 +202,11 @@ func (r *Receiver) check(f *wire.Data) string {
 }
 
 // give hands a message to the region.
-func (r *Receiver) give(a Action, size int) {
+func (r *Receiver) give(a Action, last rhumb.Offset, size int) {
 	r.ticket++
+	r.tail = last
 	a.Ticket = r.ticket
-	r.pending = append(r.pending, pending{r.ticket, size})
+	r.pending = append(r.pending, pending{r.ticket, last, size})
 	r.bytes += size
 	if size == 0 {
 		r.skips++

@@ -119,7 +119,7 @@ func (r *twinRegion) apply() {
 			r.onGap(p.life, gap)
 		}
 	}
-	if verdict != p.verdict {
+	if verdict != p.verdict || r.overlay[p.life].Offset < r.applied[p.life].Offset {
 		r.overlay = maps.Clone(r.applied)
 	}
 	p.done(Result{Verdict: verdict, Watermark: r.applied[p.life]})

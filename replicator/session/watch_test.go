@@ -28,6 +28,12 @@ func (w *watch) sent(p *pair, f wire.Frame) {
 		if f.Skip.From != w.position {
 			p.fatal("%s, but the source was at %d", describe(f), w.position)
 		}
+		for _, m := range p.src.batches {
+			covered := m.Envelope.First > f.Skip.From && m.Envelope.Last <= f.Skip.To
+			if covered && f.Skip.Reason == rhumb.ReasonForeign {
+				p.fatal("%s, but there is a batch %d to %d", describe(f), m.Envelope.First, m.Envelope.Last)
+			}
+		}
 		w.position = f.Skip.To
 	case *wire.Data:
 		w.newRound(f.Round)
