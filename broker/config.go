@@ -24,6 +24,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Policy decides which topics may exist here. Default: all may.
 	Policy Policy
+	// Deletions counts deletions of topics in the mesh. Default: a region alone.
+	Deletions Deletions
 	// NoAutoCreate turns off the creation of topics that a client asks for.
 	NoAutoCreate bool
 	// Partitions of a topic whose creator does not say. Default 1.
@@ -36,13 +38,6 @@ type Config struct {
 	// ExpandLimit bounds how many bytes of one batch are looked at when it has
 	// to be decompressed. Default 128 MiB.
 	ExpandLimit int64
-}
-
-// Policy decides what the mesh's documents allow in this region.
-type Policy interface {
-	// CheckTopic gives an error of kind forbidden or not found if no such topic
-	// may exist in this region.
-	CheckTopic(rhumb.Topic) error
 }
 
 // Validate checks the fields against each other.

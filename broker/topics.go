@@ -77,6 +77,9 @@ func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, er
 		return TopicInfo{}, err
 	}
 	spec.Deletions = max(spec.Deletions, b.region.Deletions(spec.Topic))
+	if b.cfg.Deletions != nil {
+		spec.Deletions = max(spec.Deletions, b.cfg.Deletions.Deletions(spec.Topic))
+	}
 	info, err := b.region.CreateTopic(ctx, spec)
 	if err != nil {
 		return TopicInfo{}, err
@@ -85,13 +88,20 @@ func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, er
 	return info, nil
 }
 
-// DeleteTopic deletes this life of the topic in the region; its deletion count
-// tells other regions.
+// DeleteTopic deletes a topic: this life of it, or every life in the mesh, as its
+// namespace says.
 func (b *Broker) DeleteTopic(ctx context.Context, info TopicInfo) error {
-	if err := b.region.DeleteTopic(ctx, info.Topic, info.Deletions+1); err != nil {
+	count := info.Deletions + 1
+	if b.cfg.Deletions != nil {
+		var err error
+		if count, err = b.cfg.Deletions.CountDeletion(ctx, info.Topic, info.Deletions); err != nil {
+			return err
+		}
+	}
+	if err := b.region.DeleteTopic(ctx, info.Topic, count); err != nil {
 		return err
 	}
-	b.log.Info("topic deleted", "topic", info.Topic.String(), "deletions", info.Deletions+1)
+	b.log.Info("topic deleted", "topic", info.Topic.String(), "deletions", count)
 	return nil
 }
 
