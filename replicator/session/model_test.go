@@ -45,7 +45,7 @@ func roll(t *rapid.T, what string, sides int) int { return even.Draw(t, what) % 
 func TestI3NastyLink(t *testing.T) { rapid.Check(t, checkNastyLink) }
 
 func checkNastyLink(t *rapid.T) {
-	p := newPair(t.Fatalf)
+	p := newPair(600, t.Fatalf)
 	p.trace = t.Logf
 	if rapid.Bool().Draw(t, "start at latest") {
 		p.src.own(3, 0)
@@ -191,7 +191,7 @@ func (p *pair) anything(t *rapid.T) {
 func TestI3RestoredSourceIsDiverged(t *testing.T) { rapid.Check(t, checkRestored) }
 
 func checkRestored(t *rapid.T) {
-	p := newPair(t.Fatalf)
+	p := newPair(600, t.Fatalf)
 	p.trace = t.Logf
 	p.open()
 	for range rapid.IntRange(1, 30).Draw(t, "batches") {

@@ -10,16 +10,12 @@ import (
 	"github.com/rhumbmq/rhumb/replicator/wire"
 )
 
-const (
-	testWindow    = 600
-	testReadBytes = 400
-)
-
 // pair is a source and a destination, joined by a link that does what it is
 // told: nothing moves by itself.
 type pair struct {
-	fatal func(format string, args ...any)
-	trace func(format string, args ...any)
+	window int // bytes; a read is at most two thirds of it
+	fatal  func(format string, args ...any)
+	trace  func(format string, args ...any)
 
 	src *twinSource
 	old []*twinSource // former lives
@@ -40,8 +36,8 @@ type pair struct {
 	watch watch
 }
 
-func newPair(fatal func(string, ...any)) *pair {
-	p := &pair{fatal: fatal, trace: func(string, ...any) {}, dst: newTwinRegion()}
+func newPair(window int, fatal func(string, ...any)) *pair {
+	p := &pair{window: window, fatal: fatal, trace: func(string, ...any) {}, dst: newTwinRegion()}
 	p.dst.onGap = func(life rhumb.Life, gap dedup.Skip) {
 		if s := p.sourceOf(life); gap.To > s.pointBefore(s.dropped).Offset {
 			p.fatal("gap %+v though the floor is at %d", gap, s.pointBefore(s.dropped).Offset)
@@ -63,7 +59,7 @@ func (p *pair) create() {
 	p.src = newTwinSource(rhumb.Life{byte(len(p.old) + 1)}, seed)
 	p.snd = NewSender(Config{
 		Partition: rhumb.Partition{Topic: rhumb.Topic{Tenant: "public", Namespace: "default", Name: "t"}},
-		Region:    1, Life: p.src.life, Producer: "rhumb.repl.a.b", Window: testWindow, ReadBytes: testReadBytes})
+		Region:    1, Life: p.src.life, Producer: "rhumb.repl.a.b", Window: p.window, ReadBytes: p.window * 2 / 3})
 	p.watch = watch{}
 }
 
@@ -152,7 +148,7 @@ func (p *pair) deliver(i int) {
 	}
 	if o, ok := f.(*wire.Open); ok {
 		if p.rcv == nil || o.Session > p.rcv.request.Session {
-			p.rcv = NewReceiver(o, testWindow)
+			p.rcv = NewReceiver(o, p.window)
 			p.rcv.Opened(p.dst.open(o.Life))
 		}
 	} else if p.rcv != nil {

@@ -45,8 +45,8 @@ func (w *watch) sent(p *pair, f wire.Frame) {
 		}
 		w.position = f.Envelope.Last
 		w.flying = append(w.flying, *f)
-		if bytes := w.bytes(); len(w.flying) > 1 && bytes > testWindow {
-			p.fatal("%d bytes in flight in a window of %d", bytes, testWindow)
+		if bytes := w.bytes(); len(w.flying) > 1 && bytes > p.window {
+			p.fatal("%d bytes in flight in a window of %d", bytes, p.window)
 		}
 	}
 }
