@@ -33,7 +33,7 @@ type Line struct {
 }
 
 // NewLine makes a line. Luck depends on seed and direction (any two numbers).
-// deliver is called by Run, one datagram at a time, and must not keep the slice.
+// deliver is called by Run, one datagram at a time; the slice is its own.
 func NewLine(seed, direction uint64, s Settings, deliver func(datagram []byte)) *Line {
 	return &Line{deliver: deliver, fate: newFate(seed, direction, s), wake: make(chan struct{}, 1)}
 }

@@ -1,0 +1,120 @@
+package replicator
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/rhumbmq/rhumb/replicator/wire"
+)
+
+// conn is one connection that serves a link, in both directions.
+type conn struct {
+	// Fixed before run.
+	m       *Manager
+	link    *link
+	qc      *quic.Conn
+	dialled bool // by this side
+	stream  *quic.Stream
+	reader  *wire.Reader // of the control stream
+	writer  *wire.Writer
+
+	heard atomic.Int64 // when the control stream last brought a frame, Unix ns
+
+	stopOnce sync.Once
+	stopped  chan struct{} // closed by end
+	cause    error         // valid once stopped is closed
+
+	control control
+	rates   rates
+	settler settler
+	lanes   lanes
+	inbound inbound
+
+	opening  *gate         // sessions that find their start
+	confirms atomic.Uint64 // grows with each sign of progress of any session
+	dueWake  chan struct{} // capacity 1: due is not empty
+	due      []*flow       // to be worked on; guarded by link.mu
+}
+
+// streamGivenUp is the code with which either side gives a lane up.
+const streamGivenUp quic.StreamErrorCode = 1
+
+// aliveFor is how long after the last frame of the control stream a connection
+// counts as alive. Pings go each way every second.
+const aliveFor = 2 * time.Second
+
+func (c *conn) alive() bool {
+	return time.Since(time.Unix(0, c.heard.Load())) < aliveFor && c.qc.Context().Err() == nil
+}
+
+// prepare makes what other goroutines may use as soon as the link adopts c.
+func (c *conn) prepare() {
+	c.heard.Store(time.Now().UnixNano())
+	c.stopped = make(chan struct{})
+	c.control.init()
+	c.settler.init(c)
+	c.lanes.init(c)
+	c.inbound.init(c)
+	c.opening = newGate(c.m.cfg.Limits.Opening)
+	c.dueWake = make(chan struct{}, 1)
+}
+
+func (c *conn) ended() bool {
+	select {
+	case <-c.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// policyChanged looks again at all that depends on edges and topics.
+func (c *conn) policyChanged() {
+	c.control.again()
+	c.settler.policyChanged()
+	select {
+	case c.inbound.look <- struct{}{}:
+	default:
+	}
+}
+
+// end makes run return. The first cause counts.
+func (c *conn) end(cause error) {
+	c.stopOnce.Do(func() {
+		c.cause = cause
+		close(c.stopped)
+	})
+}
+
+// run serves the connection until it breaks, one side ends it, or the context ends.
+func (c *conn) run(ctx context.Context) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for _, part := range []func(context.Context) error{
+		c.hear, c.speak, c.settler.run, c.inbound.accept, c.inbound.review, c.link.runFlows(c), c.watch,
+	} {
+		wg.Go(func() {
+			if err := part(ctx); err != nil {
+				c.end(reading(err))
+			}
+		})
+	}
+	select {
+	case <-c.stopped:
+	case <-ctx.Done():
+		c.end(context.Cause(ctx))
+	case <-c.qc.Context().Done():
+		c.end(reading(context.Cause(c.qc.Context())))
+	}
+	cancel(c.cause)
+	code, text := closing(c.cause)
+	_ = c.qc.CloseWithError(code, text) // waits until the connection's own goroutines ended
+	wg.Wait()
+	c.lanes.readers.Wait()
+	c.link.release(c, c.cause)
+}

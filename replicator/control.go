@@ -1,0 +1,154 @@
+package replicator
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/wire"
+)
+
+// pingEvery is how often each side asks for the other's clock, and shows that it
+// lives.
+const pingEvery = time.Second
+
+// maxPongs bounds the pings that wait for their answer: a peer that asks faster
+// than answers leave gets fewer.
+const maxPongs = 8
+
+// control is what a connection keeps about its control stream.
+type control struct {
+	pongs    chan wire.Pong // capacity maxPongs
+	announce chan struct{}  // capacity 1: topics or edges changed
+
+	mu     sync.Mutex
+	offset time.Duration // the peer's wall clock minus ours
+	best   time.Duration // round trip of the ping that gave offset
+	at     time.Time     // when it was observed
+}
+
+func (c *control) init() {
+	c.pongs = make(chan wire.Pong, maxPongs)
+	c.announce = make(chan struct{}, 1)
+	c.announce <- struct{}{}
+}
+
+// again has the topics announced that changed since the last time.
+func (c *control) again() {
+	select {
+	case c.announce <- struct{}{}:
+	default:
+	}
+}
+
+// clock takes a pong. Of the last minute the fastest round trip is trusted: its
+// clock was read least far from the middle.
+func (c *control) clock(p *wire.Pong, now time.Time) {
+	trip := time.Duration(now.UnixMicro()-p.PingClock) * time.Microsecond
+	if trip < 0 || trip > idleTimeout {
+		return // our own wall clock was set meanwhile
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.best == 0 || trip <= c.best || now.Sub(c.at) > time.Minute {
+		middle := p.PingClock + (now.UnixMicro()-p.PingClock)/2
+		c.offset, c.best, c.at = time.Duration(p.Clock-middle)*time.Microsecond, trip, now
+	}
+}
+
+func (c *control) clockOffset() (time.Duration, time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.offset, c.at
+}
+
+// hear reads the control stream until it ends.
+func (c *conn) hear(context.Context) error {
+	for {
+		f, err := c.reader.Next()
+		if err != nil {
+			return readError(err)
+		}
+		c.heard.Store(time.Now().UnixNano())
+		switch f := f.(type) {
+		case *wire.Ping:
+			select {
+			case c.control.pongs <- wire.Pong{Number: f.Number, PingClock: f.Clock}:
+			default:
+			}
+		case *wire.Pong:
+			c.control.clock(f, time.Now())
+		case *wire.Topic:
+			if err := c.settler.take(f); err != nil {
+				return err
+			}
+		case *wire.Bye:
+			return &refusal{"the peer says goodbye: " + f.Text}
+		default:
+			return brokenf("a %s frame on the control stream", f.Type())
+		}
+	}
+}
+
+// readError makes an error of a frame reader one that ends the connection: what
+// the network did stays what it is, what the peer wrote is the peer's fault.
+func readError(err error) error {
+	if rhumb.KindOf(err) != rhumb.KindInternal {
+		return brokenf("%w", err)
+	}
+	return err
+}
+
+// speak writes the control stream: announces, pings and pongs.
+func (c *conn) speak(ctx context.Context) error {
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	announced := map[rhumb.Topic]announcement{}
+	for number := uint64(1); ; {
+		var err error
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			n := &c.link.counters
+			c.rates.sample(now, n.sentBytes.Load(), n.receivedBytes.Load())
+			err = c.writer.Write(&wire.Ping{Number: number, Clock: time.Now().UnixMicro()})
+			number++
+		case p := <-c.control.pongs:
+			p.Clock = time.Now().UnixMicro()
+			err = c.writer.Write(&p)
+		case <-c.control.announce:
+			err = c.announce(announced)
+		}
+		if err == nil {
+			err = c.writer.Flush()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// announcement is what was told of a topic.
+type announcement struct {
+	deletions  uint64
+	partitions int
+}
+
+// announce tells the peer of the topics that an edge leads to it, as far as it
+// was not told before.
+func (c *conn) announce(told map[rhumb.Topic]announcement) error {
+	for _, t := range c.m.alive(c.m.cfg.Region.Topics()) {
+		now := announcement{t.Deletions, len(t.Partitions)}
+		if told[t.Topic] == now || now.partitions == 0 || !c.link.allowsOut(t.Topic) {
+			continue
+		}
+		f := wire.Topic{Topic: t.Topic, Partitions: int32(now.partitions), Deletions: now.deletions, Configs: t.Configs}
+		if err := c.writer.Write(&f); err != nil {
+			return err
+		}
+		told[t.Topic] = now
+	}
+	return nil
+}

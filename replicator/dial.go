@@ -1,0 +1,179 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// When to dial.
+const (
+	// dialGrace is how long the region with the higher number waits to be dialled
+	// before it dials itself: it may be the only one that can.
+	dialGrace = 3 * time.Second
+	// dialPause and dialPauseMost are the least and the most between the starts of
+	// two attempts. An attempt at a dead path runs for dialTimeout; starting the
+	// next one meanwhile is what finds a healed path soon, since QUIC's own
+	// retransmissions of a first packet get rarer and rarer.
+	dialPause     = 200 * time.Millisecond
+	dialPauseMost = 1500 * time.Millisecond
+	// refusedPause is between attempts at a peer that refuses: only a change of
+	// configuration helps.
+	refusedPause = 5 * time.Second
+	// dialAttempts is how many attempts may run at once.
+	dialAttempts = 4
+)
+
+// dialler makes connections for a link that has none.
+type dialler struct {
+	link  *link
+	pause backoff
+	next  int // of the addresses
+	wg    sync.WaitGroup
+	hello sync.Mutex // one attempt at a time says hello, so that only one is adopted
+
+	mu      sync.Mutex
+	running int
+	refused bool // by the last attempt that came so far
+}
+
+// run dials until the context ends, and joins every attempt and every
+// connection that came from one.
+func (d *dialler) run(ctx context.Context) {
+	defer d.wg.Wait()
+	for {
+		conn, wanted, changed := d.look()
+		if conn == nil && wanted {
+			if !d.link.dialsFirst() && !sleep(ctx, dialGrace, changed) {
+				if ctx.Err() != nil {
+					return
+				}
+				continue // the link changed: look again
+			}
+			if !d.dialUntilConnected(ctx) {
+				return
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+func (d *dialler) look() (c *conn, wanted bool, changed <-chan struct{}) {
+	d.link.mu.Lock()
+	defer d.link.mu.Unlock()
+	return d.link.conn, d.link.wanted(), d.link.changed
+}
+
+// sleep waits, and reports false if the context ended or changed was closed before.
+func sleep(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-changed:
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// dialUntilConnected starts attempts until the link has a connection or needs
+// none. It reports false when the context ends.
+func (d *dialler) dialUntilConnected(ctx context.Context) bool {
+	d.pause.reset()
+	attempts, stop := context.WithCancelCause(ctx)
+	defer stop(errSuperseded)
+	for {
+		conn, wanted, changed := d.look()
+		if conn != nil || !wanted {
+			return true
+		}
+		d.start(ctx, attempts)
+		pause := d.pause.next()
+		if d.isRefused() {
+			pause = refusedPause
+		}
+		if !sleep(ctx, pause, changed) && ctx.Err() != nil {
+			return false
+		}
+	}
+}
+
+func (d *dialler) isRefused() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.refused
+}
+
+// start runs one attempt, at the next address of the list, unless enough run.
+// What it connects lives in ctx; the attempt itself in attempts.
+func (d *dialler) start(ctx, attempts context.Context) {
+	d.link.mu.Lock()
+	geo := d.link.geo
+	d.link.mu.Unlock()
+	if len(geo) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running == dialAttempts {
+		return
+	}
+	d.running++
+	addr := geo[d.next%len(geo)]
+	d.next++
+	d.wg.Go(func() {
+		c, err := d.attempt(attempts, addr)
+		d.mu.Lock()
+		d.running--
+		var r *refusal
+		d.refused = errors.As(err, &r)
+		d.mu.Unlock()
+		if err != nil {
+			d.link.failed(err)
+			return
+		}
+		c.run(ctx)
+	})
+}
+
+// attempt makes one connection that the link has adopted.
+func (d *dialler) attempt(ctx context.Context, addr string) (*conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, rhumb.Errorf(rhumb.KindTimeout, "no answer from %s", addr))
+	defer cancel()
+	qc, err := d.link.m.endpoint.dial(ctx, d.link.name, addr)
+	if err != nil {
+		return nil, reading(err)
+	}
+	d.hello.Lock()
+	defer d.hello.Unlock()
+	c, err := d.greet(ctx, qc)
+	if err != nil {
+		code, text := closing(err)
+		_ = qc.CloseWithError(code, text)
+		return nil, err
+	}
+	return c, nil
+}
+
+func (d *dialler) greet(ctx context.Context, qc *quic.Conn) (*conn, error) {
+	if c, _, _ := d.look(); c != nil && c.dialled {
+		return nil, errSuperseded // another attempt was faster
+	}
+	c, err := d.link.m.greet(ctx, qc, d.link)
+	if err == nil {
+		err = d.link.adopt(c)
+	}
+	return c, err
+}

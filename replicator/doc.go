@@ -1,0 +1,77 @@
+// Package replicator keeps the links between this region and all others: what
+// was published here goes to every region to which an edge of the policy leads,
+// in order, without loss, exactly once.
+//
+// # Shape
+//
+//	Manager ── link (one per other region, lives as long as its number)
+//	             ├─ dialler ── conn (one QUIC connection, mutual TLS, hello)
+//	             │               ├─ control stream: announces, pings, pongs
+//	             │               ├─ lanes: streams on which this side's sessions send
+//	             │               └─ inbound: streams on which the peer's sessions send
+//	             └─ flow (one per partition and edge) ── sending (one session)
+//
+// The two ends of a session are the pure machines of package session; frames are
+// those of package wire. This package gives them sockets, time and memory. It
+// remembers nothing: where a flow goes on, the destination's log says each time
+// a session opens.
+//
+// # One connection per pair
+//
+// Both regions may dial; the one with the lower number at once, the other after
+// three seconds without a connection. Data flows both ways on the connection,
+// whoever dialled. Of two connections both sides keep the one that the lower
+// number dialled, if it lives, and of two dialled by the same side the newer. A
+// refusal (other mesh, wrong certificate, a number that belongs to another name,
+// no common version, unknown required feature) names its reason on both sides.
+//
+// A path that heals is found within about two seconds: attempts overlap, since
+// QUIC repeats a lost first packet ever more rarely. A restarted process is
+// noticed at once: its stateless resets end the connections of its former life.
+//
+// # What bounds memory
+//
+//	Limits.SendBudget     batches read here and not confirmed, all links together
+//	Limits.ReceiveBudget  batches arrived and not stored, all links together
+//	Limits.Window         of these, what one session may hold
+//	connectionWindow      what QUIC buffers of a connection before it is read
+//
+// Who waits for a budget, or for the link, waits in one of two classes, first
+// come first served: records up to five seconds old go before older ones, which
+// get at least one turn in eight.
+//
+// # A session that fails
+//
+// A refusal stops its partition alone; the flow tries again with back-off, and
+// at once when policy, topics or the connection change. Diverged logs wait for a
+// person. The watchdog rebuilds a session that has something to do and does not
+// move, gives up a stream that takes nothing, and replaces a connection on which
+// nothing moves.
+//
+// # Goroutines
+//
+// Per manager: Run (woken by policy and topics; brings links in line), accept
+// (woken by new connections), serve (one per accepted connection, becomes conn.run),
+// watcher.run (32, woken by growth of idle partitions).
+//
+// Per link: dialler.run (woken by changes of the link), one per dialling attempt,
+// which becomes conn.run.
+//
+// Per connection: run, hear and speak (control stream), settler.run (announced
+// topics), inbound.accept, inbound.review (woken by policy and topics), runFlows
+// (starts flows that are due), watch (the watchdog, by time). Per lane that this
+// side sends on: hear. Per lane that the peer sends on: hear and speak, and one
+// per session that asks the region where it stands.
+//
+// Per flow that has something to do: flow.run. Idle flows have none.
+//
+// All end before Run returns.
+//
+// # Lock order
+//
+// Manager.mu, then link.mu, then any of: lanes.mu, inbound.mu, settler.mu,
+// control.mu, flow.mu, ledger.mu, gate.mu. Apart from these: receiver.mu, then
+// inbound.mu, inLane.mu, receiver.resultsMu. watcher.mu before the region's own
+// locks. A region's callback takes receiver.resultsMu and inLane.mu only, until
+// its lane is closed.
+package replicator

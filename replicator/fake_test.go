@@ -1,0 +1,408 @@
+package replicator
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/dedup"
+	"github.com/rhumbmq/rhumb/internal/codec"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
+)
+
+// fakeRegion is a region in memory: topics, logs with the real accept rule, and
+// switches for what can go wrong. It outlives managers, as a disk does.
+type fakeRegion struct {
+	number rhumb.RegionNumber
+
+	mu         sync.Mutex
+	topics     map[rhumb.Topic]*topicInfo
+	logs       map[rhumb.PartitionRef]*fakeLog
+	deleted    map[rhumb.Topic]uint64
+	nextID     rhumb.PartitionID
+	subs       map[int]func()
+	nextSub    int
+	waiters    map[rhumb.PartitionRef]map[*waiter]bool
+	appends    int           // link batches that were appended
+	repeats    int           // link batches that were duplicates
+	delay      time.Duration // of each append
+	failAppend func(ref rhumb.PartitionRef, e *codec.Envelope) error
+	failOpen   func(ref rhumb.PartitionRef) error
+	failCreate func(t rhumb.Topic) error
+	mute       bool // appends are never answered
+	pending    sync.WaitGroup
+}
+
+// fakeLog is one partition.
+type fakeLog struct {
+	info      region.PartitionInfo
+	topic     rhumb.Topic
+	deletions uint64
+	batches   []stored
+	end       rhumb.Offset
+	held      bool // nothing new is flushed
+	flushed   rhumb.Offset
+	logStart  rhumb.Offset
+	ownLast   rhumb.Offset
+	ownChain  uint64
+	ownFloor  rhumb.Offset
+	marks     map[rhumb.Life]dedup.Watermark
+	starts    map[rhumb.RegionNumber]rhumb.Offset
+	gaps      []linkSkip
+}
+
+func newFakeRegion(number rhumb.RegionNumber) *fakeRegion {
+	return &fakeRegion{number: number, topics: map[rhumb.Topic]*topicInfo{}, logs: map[rhumb.PartitionRef]*fakeLog{},
+		deleted: map[rhumb.Topic]uint64{}, subs: map[int]func(){}, waiters: map[rhumb.PartitionRef]map[*waiter]bool{}}
+}
+
+// Topics, Topic, Subscribe and the three below implement Topics.
+func (r *fakeRegion) Topics() []topicInfo {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []topicInfo
+	for _, t := range r.topics {
+		all = append(all, *t)
+	}
+	return all
+}
+
+func (r *fakeRegion) Topic(t rhumb.Topic) (topicInfo, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if info := r.topics[t]; info != nil {
+		return *info, true
+	}
+	return topicInfo{}, false
+}
+
+func (r *fakeRegion) Subscribe(fn func()) func() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := r.nextSub
+	r.nextSub++
+	r.subs[id] = fn
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.subs, id)
+	}
+}
+
+func (r *fakeRegion) Deletions(t rhumb.Topic) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.deleted[t]
+}
+
+func (r *fakeRegion) tell() {
+	for _, fn := range r.subs {
+		fn()
+	}
+}
+
+func (r *fakeRegion) CreateTopic(_ context.Context, s topicSpec) (topicInfo, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failCreate != nil {
+		if err := r.failCreate(s.Topic); err != nil {
+			return topicInfo{}, err
+		}
+	}
+	if r.topics[s.Topic] != nil {
+		return topicInfo{}, rhumb.Errorf(rhumb.KindExists, "topic exists")
+	}
+	t := &topicInfo{Topic: s.Topic, ID: rhumb.NewUUID(), Deletions: s.Deletions, Configs: s.Configs}
+	r.topics[s.Topic] = t
+	r.grow(t, s.Partitions)
+	r.tell()
+	return *t, nil
+}
+
+func (r *fakeRegion) grow(t *topicInfo, n int32) {
+	t.Partitions = slices.Clone(t.Partitions)
+	for i := int32(len(t.Partitions)); i < n; i++ {
+		r.nextID++
+		p := region.PartitionInfo{Index: i, Ref: rhumb.PartitionRef{Shard: 1, ID: r.nextID}, Life: rhumb.NewLife(), Ready: true}
+		t.Partitions = append(t.Partitions, p)
+		r.logs[p.Ref] = &fakeLog{info: p, topic: t.Topic, deletions: t.Deletions, ownLast: rhumb.NoOffset,
+			ownFloor: rhumb.NoOffset, marks: map[rhumb.Life]dedup.Watermark{}, starts: map[rhumb.RegionNumber]rhumb.Offset{}}
+	}
+}
+
+func (r *fakeRegion) GrowTopic(_ context.Context, t rhumb.Topic, n int32) (topicInfo, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	info := *r.topics[t]
+	r.grow(&info, n)
+	r.topics[t] = &info
+	r.tell()
+	return info, nil
+}
+
+func (r *fakeRegion) DeleteTopic(_ context.Context, t rhumb.Topic, deletions uint64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	info := r.topics[t]
+	r.deleted[t] = max(r.deleted[t], deletions)
+	if info == nil || info.Deletions >= deletions {
+		return nil
+	}
+	delete(r.topics, t)
+	for _, p := range info.Partitions {
+		delete(r.logs, p.Ref)
+		r.signal(p.Ref)
+	}
+	r.tell()
+	return nil
+}
+
+func (r *fakeRegion) AddWaiter(ref rhumb.PartitionRef, w *waiter) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.logs[ref] == nil {
+		return false
+	}
+	if r.waiters[ref] == nil {
+		r.waiters[ref] = map[*waiter]bool{}
+	}
+	r.waiters[ref][w] = true
+	return true
+}
+
+func (r *fakeRegion) RemoveWaiter(ref rhumb.PartitionRef, w *waiter) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.waiters[ref], w)
+}
+
+func (r *fakeRegion) signal(ref rhumb.PartitionRef) {
+	for w := range r.waiters[ref] {
+		select {
+		case w.C <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (r *fakeRegion) State(ref rhumb.PartitionRef) (partitionState, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.logs[ref]
+	if l == nil {
+		return partitionState{}, false
+	}
+	s := partitionState{Topic: l.topic, Index: l.info.Index, Deletions: l.deletions, Life: l.info.Life, LogStart: l.logStart,
+		End: l.end, Flushed: l.flushed, Leading: true, OwnLast: l.ownLast, OwnChain: l.ownChain, OwnFloor: l.ownFloor}
+	for _, w := range l.marks {
+		s.Watermarks = append(s.Watermarks, w)
+	}
+	for _, b := range l.batches {
+		s.Bytes += int64(codec.EnvelopeSize + len(b.Batch))
+	}
+	return s, true
+}
+
+func (r *fakeRegion) ReadOrigin(ref rhumb.PartitionRef, q originQuery) ([]stored, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.logs[ref]
+	if l == nil {
+		return nil, rhumb.Errorf(rhumb.KindNotFound, "no such partition")
+	}
+	var got []stored
+	size := 0
+	for _, b := range l.batches {
+		if b.Envelope.Life != q.Life || b.Envelope.Last < q.From || b.Base >= min(q.Limit, l.flushed) {
+			continue
+		}
+		if size += len(b.Batch); size > q.MaxBytes && len(got) > 0 {
+			break
+		}
+		b.Batch = slices.Clone(b.Batch)
+		got = append(got, b)
+	}
+	return got, nil
+}
+
+func (r *fakeRegion) SetEdgeStart(_ context.Context, ref rhumb.PartitionRef, to rhumb.RegionNumber, latest bool) (rhumb.Offset, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.logs[ref]
+	if l == nil {
+		return 0, rhumb.Errorf(rhumb.KindNotFound, "no such partition")
+	}
+	if _, ok := l.starts[to]; !ok {
+		l.starts[to] = 0
+		if latest {
+			l.starts[to] = l.end
+		}
+	}
+	return l.starts[to], nil
+}
+
+func (r *fakeRegion) OpenOrigin(_ context.Context, ref rhumb.PartitionRef, region rhumb.RegionNumber, life rhumb.Life) (dedup.Watermark, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.logs[ref]
+	if l == nil {
+		return dedup.Watermark{}, rhumb.Errorf(rhumb.KindNotFound, "no such partition")
+	}
+	if r.failOpen != nil {
+		if err := r.failOpen(ref); err != nil {
+			return dedup.Watermark{}, err
+		}
+	}
+	return l.mark(region, life), nil
+}
+
+func (l *fakeLog) mark(region rhumb.RegionNumber, life rhumb.Life) dedup.Watermark {
+	if w, ok := l.marks[life]; ok {
+		return w
+	}
+	return dedup.NewWatermark(region, life)
+}
+
+// answer calls done later, as a shard does.
+func (r *fakeRegion) answer(do func() linkResult, done func(linkResult)) {
+	r.mu.Lock()
+	delay, mute := r.delay, r.mute
+	r.mu.Unlock()
+	if mute {
+		return
+	}
+	if delay == 0 {
+		done(do())
+		return
+	}
+	r.pending.Add(1)
+	time.AfterFunc(delay, func() { defer r.pending.Done(); done(do()) })
+}
+
+func (r *fakeRegion) AppendLink(ref rhumb.PartitionRef, b linkBatch, done func(linkResult)) {
+	r.answer(func() linkResult { return r.append(ref, b) }, done)
+}
+
+func (r *fakeRegion) append(ref rhumb.PartitionRef, b linkBatch) linkResult {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.logs[ref]
+	if l == nil {
+		return linkResult{Err: rhumb.Errorf(rhumb.KindNotFound, "no such partition")}
+	}
+	if r.failAppend != nil {
+		if err := r.failAppend(ref, &b.Envelope); err != nil {
+			return linkResult{Err: err}
+		}
+	}
+	h, err := codec.CheckBatch(b.Batch)
+	if err != nil {
+		return linkResult{Err: err}
+	}
+	e := b.Envelope
+	w := l.mark(e.Region, e.Life)
+	v := w.Judge(dedup.OriginBatchOf(&e, h))
+	switch v {
+	case dedup.Duplicate:
+		r.repeats++
+	case dedup.Accept:
+		w = w.Accept(dedup.OriginBatchOf(&e, h))
+		l.marks[e.Life] = w
+		r.appends++
+		l.store(e, b.Batch)
+		r.signal(ref)
+	}
+	return linkResult{Verdict: v, Watermark: w}
+}
+
+func (l *fakeLog) store(e codec.Envelope, batch []byte) {
+	e.Partition = l.info.Ref.ID
+	codec.PatchBatch(batch, l.end, 1)
+	l.batches = append(l.batches, stored{Base: l.end, Envelope: e, Batch: batch})
+	l.end += rhumb.Offset(e.Count)
+	if !l.held {
+		l.flushed = l.end
+	}
+}
+
+func (r *fakeRegion) SkipLink(ref rhumb.PartitionRef, s linkSkip, done func(linkResult)) {
+	r.answer(func() linkResult { return r.skip(ref, s) }, done)
+}
+
+func (r *fakeRegion) skip(ref rhumb.PartitionRef, s linkSkip) linkResult {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.logs[ref]
+	if l == nil {
+		return linkResult{Err: rhumb.Errorf(rhumb.KindNotFound, "no such partition")}
+	}
+	w := l.mark(s.Region, s.Life)
+	v := w.JudgeSkip(s.Skip)
+	if v == dedup.Accept {
+		if s.Reason.IsGap() {
+			l.gaps = append(l.gaps, s)
+		}
+		w = w.Skip(s.Skip)
+		l.marks[s.Life] = w
+	}
+	return linkResult{Verdict: v, Watermark: w}
+}
+
+// fakePolicy is the view of the configuration store that all regions of a test share.
+type fakePolicy struct {
+	mu      sync.Mutex
+	regions []configstore.Region
+	edges   []configstore.Edge
+	docs    map[rhumb.Topic]configstore.Topic
+	subs    map[int]func()
+	next    int
+}
+
+func (p *fakePolicy) Regions() []configstore.Region {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.regions)
+}
+
+func (p *fakePolicy) Edges() []configstore.Edge {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.edges)
+}
+
+func (p *fakePolicy) TopicDoc(t rhumb.Topic) (configstore.Topic, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d, ok := p.docs[t]
+	return d, ok
+}
+
+func (p *fakePolicy) Subscribe(fn func()) func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := p.next
+	p.next++
+	p.subs[id] = fn
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.subs, id)
+	}
+}
+
+// change edits the policy and tells every region.
+func (p *fakePolicy) change(edit func()) {
+	p.mu.Lock()
+	edit()
+	subs := make([]func(), 0, len(p.subs))
+	for _, fn := range p.subs {
+		subs = append(subs, fn)
+	}
+	p.mu.Unlock()
+	for _, fn := range subs {
+		fn()
+	}
+}

@@ -1,0 +1,210 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/session"
+	"github.com/rhumbmq/rhumb/replicator/wire"
+)
+
+// flow is one partition's way to the link's peer, for as long as partition and
+// edge exist. Sessions come and go beneath it: one goroutine works on it while
+// there is something to send, to ask or to retry, and none while it is idle.
+type flow struct {
+	// Fixed at construction.
+	link   *link
+	source *source
+	latest bool // where the edge starts if its start is not fixed yet
+	ended  context.Context
+	end    context.CancelCauseFunc
+	poke   chan struct{} // capacity 1: something outside changed, try again now
+
+	// Owned by the goroutine that works on it.
+	machine *session.Sender
+	log     sourceLog
+
+	// Guarded by link.mu.
+	running, again bool
+
+	mu     sync.Mutex
+	status flowStatus
+	ledger *ledger // of the session, nil if there is none
+}
+
+// flowStatus is what Status says of a flow.
+type flowStatus struct {
+	state       SessionState
+	since       time.Time
+	known       bool
+	confirmed   rhumb.Offset
+	confirmedAt time.Time
+	rebuilds    uint64
+	err         error
+	errAt       time.Time
+
+	oldestFor rhumb.Offset // the watermark for which oldest was looked up
+	oldest    int64        // append time of the first batch after it, ms since 1970
+}
+
+func newFlow(l *link, s *source, e configstore.Edge) *flow {
+	cfg := &l.m.cfg
+	f := &flow{link: l, source: s, latest: e.Start == configstore.StartLatest, poke: make(chan struct{}, 1)}
+	f.ended, f.end = context.WithCancelCause(context.Background())
+	f.machine = session.NewSender(session.Config{
+		Partition: rhumb.Partition{Topic: s.topic, Index: s.index},
+		Region:    cfg.Self.Number, Life: s.life, Deletions: s.deletions,
+		Producer: "rhumb.repl." + string(cfg.Self.Name) + "." + string(l.name),
+		Window:   int(cfg.Limits.Window), ReadBytes: cfg.Limits.Read,
+	})
+	f.log = sourceLog{flow: f}
+	f.status = flowStatus{state: SessionDisconnected, since: time.Now(), confirmed: rhumb.NoOffset, oldestFor: rhumb.NoOffset - 1}
+	return f
+}
+
+// Pauses between sessions that do not work.
+const (
+	retryPause     = 200 * time.Millisecond
+	retryPauseMost = 5 * time.Second
+	// refusedRetryMost is for what only a change of policy or topic can mend: its
+	// arrival on the other side is not seen here.
+	refusedRetryMost = 30 * time.Second
+)
+
+// run works on the flow over a connection until it is idle, the connection
+// ends, or the flow does. opened is called once when the first session knows
+// where to start, or failed to.
+func (f *flow) run(ctx context.Context, c *conn, opened func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(f.ended, func() { cancel(context.Cause(f.ended)) })()
+	pause := backoff{least: retryPause, most: retryPauseMost}
+	for ctx.Err() == nil {
+		before := f.machine.Status().Confirmed
+		s := newSending(f, c)
+		err := s.run(ctx, opened)
+		after := f.machine.Status()
+		if after.Confirmed > before || errors.Is(err, errWatchdog) || errors.Is(err, errLane) {
+			pause.reset()
+		}
+		if err == nil && after.State == session.Closed {
+			return // idle: the watcher wakes it
+		}
+		f.failed(ctx, after, err)
+		if ctx.Err() != nil {
+			break
+		}
+		pause.most = retryPauseMost
+		if after.State == session.Refused || after.State == session.Diverged {
+			pause.most = refusedRetryMost
+		}
+		f.rest(ctx, pause.next())
+		if opened, err = f.openAgain(ctx, c); err != nil {
+			break
+		}
+	}
+	f.become(SessionDisconnected)
+}
+
+// openAgain waits for the right to open another session.
+func (f *flow) openAgain(ctx context.Context, c *conn) (opened func(), err error) {
+	if err := c.opening.acquire(ctx, 1, backlog); err != nil {
+		return nil, err
+	}
+	return sync.OnceFunc(func() { c.opening.release(1) }), nil
+}
+
+// rest waits out a pause, or until something outside changed.
+func (f *flow) rest(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	case <-f.poke:
+	}
+}
+
+// nudge has a flow that rests between two tries go on at once.
+func (f *flow) nudge() {
+	select {
+	case f.poke <- struct{}{}:
+	default:
+	}
+}
+
+// failed notes why a session ended.
+func (f *flow) failed(ctx context.Context, st session.Status, err error) {
+	state := SessionStalled
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+	case st.State == session.Diverged:
+		state, err = SessionDiverged, rhumb.Errorf(rhumb.KindDiverged, "%s", st.Text)
+	case st.State == session.Held:
+		state, err = SessionHeld, rhumb.Errorf(rhumb.KindNoSpace, "the destination has no room: %s", st.Text)
+	default:
+		err = rhumb.Errorf(rhumb.KindUnavailable, "%s: %s", st.Code, st.Text)
+	}
+	f.mu.Lock()
+	news := f.status.err == nil || f.status.err.Error() != err.Error()
+	f.status.err, f.status.errAt = err, time.Now()
+	f.mu.Unlock()
+	f.become(state)
+	if !news {
+		return
+	}
+	log := f.link.m.log.With("peer_region", f.link.name, "topic", f.source.topic.String(), "partition", f.source.index)
+	switch {
+	case state == SessionDiverged:
+		log.Error("logs have diverged, nothing flows", "life", f.source.life.String(), "common", int64(st.Common.Offset), "err", err)
+	case st.Code == wire.CodeNotFound:
+		log.Debug("partition is not there yet", "err", err) // normal for a moment after a topic is created
+	default:
+		log.Warn("session is interrupted", "err", err)
+	}
+}
+
+func (f *flow) become(s SessionState) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.status.state != s {
+		f.status.state, f.status.since = s, time.Now()
+	}
+}
+
+// note takes over what the machine knows.
+func (f *flow) note(st session.Status) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	state := f.status.state
+	switch st.State {
+	case session.Idle:
+		state = SessionIdle
+		f.status.err = nil
+	case session.Flowing:
+		state = SessionFlowing
+	case session.Opening:
+		if state == SessionDisconnected {
+			state = SessionFlowing
+		}
+	}
+	if state != f.status.state {
+		f.status.state, f.status.since = state, time.Now()
+	}
+	if (st.State == session.Flowing || st.State == session.Idle) && (!f.status.known || st.Confirmed != f.status.confirmed) {
+		f.status.known, f.status.confirmed, f.status.confirmedAt = true, st.Confirmed, time.Now()
+	}
+}
+
+// use makes a session's ledger the one that Status looks at.
+func (f *flow) use(l *ledger) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ledger = l
+}

@@ -1,0 +1,155 @@
+package replicator
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// setSources takes over the partitions of the region.
+func (l *link) setSources(sources map[rhumb.PartitionRef]*source) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sources = sources
+	l.refresh()
+	if l.conn != nil {
+		l.conn.control.again()
+	}
+}
+
+// refresh makes a flow for each partition that an edge leads from, and ends
+// those that have lost theirs. The caller holds mu.
+func (l *link) refresh() {
+	for ref, f := range l.flows {
+		_, edge := l.out[scopeOf(f.source.topic)]
+		switch {
+		case l.sources[ref] == nil:
+			f.end(errReplaced)
+		case !edge:
+			f.end(errNoEdge)
+		default:
+			f.nudge()
+			continue
+		}
+		delete(l.flows, ref)
+	}
+	for ref, s := range l.sources {
+		if e, ok := l.out[scopeOf(s.topic)]; ok && l.flows[ref] == nil {
+			f := newFlow(l, s, e)
+			l.flows[ref] = f
+			l.queue(f)
+		}
+	}
+}
+
+// queue has a flow worked on. The caller holds mu.
+func (l *link) queue(f *flow) {
+	if l.conn == nil {
+		return // all are queued when there is a connection
+	}
+	l.conn.due = append(l.conn.due, f)
+	select {
+	case l.conn.dueWake <- struct{}{}:
+	default:
+	}
+}
+
+// grew is called when a partition has something new to send.
+func (l *link) grew(s *source) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f := l.flows[s.ref]; f != nil {
+		l.queue(f)
+	}
+}
+
+// runFlows works on the link's flows over a connection until ctx ends.
+func (l *link) runFlows(c *conn) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		l.mu.Lock()
+		if l.conn == c {
+			for _, f := range l.flows {
+				l.queue(f)
+			}
+		}
+		l.mu.Unlock()
+		for {
+			f := l.nextDue(c)
+			if f == nil {
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-c.dueWake:
+				}
+				continue
+			}
+			// Only so many find their start at once; those that are under way already
+			// need no right for it.
+			if c.opening.acquire(ctx, 1, fresh) != nil {
+				l.finished(f, c)
+				return nil
+			}
+			opened := sync.OnceFunc(func() { c.opening.release(1) })
+			wg.Go(func() {
+				for again := true; again; again = l.finished(f, c) {
+					f.run(ctx, c, opened)
+				}
+				opened()
+			})
+		}
+	}
+}
+
+// nextDue takes the next flow that nobody works on from the queue, and marks it
+// as worked on. nil if there is none.
+func (l *link) nextDue(c *conn) *flow {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(c.due) > 0 {
+		f := c.due[0]
+		c.due[0] = nil
+		c.due = c.due[1:]
+		if l.flows[f.source.ref] != f {
+			continue // ended meanwhile
+		}
+		if f.running {
+			f.again = true
+			f.nudge()
+			continue
+		}
+		f.running, f.again = true, false
+		return f
+	}
+	return nil
+}
+
+// finished is called when nobody works on the flow any more. It reports whether
+// it must be worked on again at once, over the same connection.
+func (l *link) finished(f *flow, c *conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	again := f.again
+	f.again = false
+	switch {
+	case l.flows[f.source.ref] != f:
+	case l.conn == c && again && !c.ended():
+		return true
+	case l.conn != c && l.conn != nil:
+		f.running = false
+		l.queue(f)
+		return false
+	}
+	f.running = false
+	return false
+}
+
+// allowsOut reports whether this region sends a topic's own records to the peer.
+func (l *link) allowsOut(t rhumb.Topic) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.out[scopeOf(t)]
+	return ok
+}

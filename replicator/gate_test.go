@@ -1,0 +1,102 @@
+package replicator
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+)
+
+func TestGateOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(10)
+		if err := g.acquire(t.Context(), 10, fresh); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		enter := func(name string, n int64, c class) {
+			go func() {
+				if err := g.acquire(t.Context(), n, c); err == nil {
+					got = append(got, name)
+				}
+			}()
+			synctest.Wait()
+		}
+		enter("backlog", 5, backlog)
+		enter("new 1", 5, fresh)
+		enter("large", 50, fresh)
+		enter("new 2", 5, fresh)
+		step := func(n int64, want ...string) {
+			t.Helper()
+			got = nil
+			g.release(n)
+			synctest.Wait()
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("after giving back %d: %q went through, want %q", n, got, want)
+			}
+		}
+		step(5, "new 1")
+		step(5)                      // "large" is first and waits until it is alone
+		step(5, "large")             // and nobody overtook it
+		step(50, "backlog", "new 2") // both at once
+		step(10)
+		if g.inUse() != 0 {
+			t.Errorf("%d in use at the end", g.inUse())
+		}
+	})
+}
+
+func TestGateBacklogIsNotStarved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(1)
+		_ = g.acquire(t.Context(), 1, fresh)
+		through := false
+		go func() {
+			if g.acquire(t.Context(), 1, backlog) == nil {
+				through = true
+			}
+		}()
+		for range 2 * backlogShare {
+			go func() { _ = g.acquire(t.Context(), 1, fresh) }()
+		}
+		synctest.Wait()
+		for i := range backlogShare {
+			if through {
+				t.Fatalf("backlog went through after %d grants", i)
+			}
+			g.release(1)
+			synctest.Wait()
+		}
+		if !through {
+			t.Errorf("backlog still waits after %d grants to new data", backlogShare)
+		}
+		for range backlogShare + 1 {
+			g.release(1)
+			synctest.Wait()
+		}
+	})
+}
+
+func TestGateGivesUpWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(1)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		_ = g.acquire(t.Context(), 1, fresh)
+		failed := make(chan error)
+		for range 200 { // more than the queue keeps dead heads of
+			go func() { failed <- g.acquire(ctx, 1, fresh) }()
+		}
+		synctest.Wait()
+		cancel(errStopped)
+		for range 200 {
+			if err := <-failed; err != errStopped {
+				t.Fatalf("gave up with %v", err)
+			}
+		}
+		g.release(1)
+		if !g.try(1) || g.try(1) {
+			t.Error("the budget is not what it was")
+		}
+	})
+}

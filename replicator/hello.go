@@ -1,0 +1,142 @@
+package replicator
+
+import (
+	"context"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/certs"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/wire"
+)
+
+// Features of this version's links. A peer that requires others is refused.
+const (
+	featuresOptional uint64 = 0
+	featuresRequired uint64 = 0
+)
+
+func (m *Manager) hello() *wire.Hello {
+	s := m.cfg.Self
+	return &wire.Hello{
+		MinVersion: wire.MinVersion, MaxVersion: wire.MaxVersion,
+		Number: s.Number, Name: s.Name, Mesh: s.Mesh, Data: s.Data,
+		Optional: featuresOptional, Required: featuresRequired,
+		Clock: time.Now().UnixMicro(),
+	}
+}
+
+// greet exchanges hellos on a new control stream, as who dialled or as who was
+// dialled, and gives the link that the connection serves. Only the side that
+// was dialled judges first; a refusal travels as the reason of the close.
+func (m *Manager) greet(ctx context.Context, qc *quic.Conn, expected *link) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	var stream *quic.Stream
+	var err error
+	if expected != nil {
+		stream, err = qc.OpenStreamSync(ctx)
+	} else {
+		stream, err = qc.AcceptStream(ctx)
+	}
+	if err != nil {
+		return nil, reading(err)
+	}
+	deadline, _ := ctx.Deadline()
+	if err := stream.SetDeadline(deadline); err != nil {
+		return nil, reading(err)
+	}
+	c := &conn{m: m, qc: qc, dialled: expected != nil, stream: stream,
+		reader: wire.NewReader(stream, noBudget{}), writer: wire.NewWriter(stream, false)}
+	if expected != nil {
+		if err := c.writeHello(); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.readHello(expected); err != nil {
+		return nil, err
+	}
+	if expected == nil {
+		if err := c.writeHello(); err != nil {
+			return nil, err
+		}
+	}
+	c.prepare()
+	return c, reading(stream.SetDeadline(time.Time{}))
+}
+
+func (c *conn) writeHello() error {
+	if err := c.writer.Write(c.m.hello()); err != nil {
+		return reading(err)
+	}
+	return reading(c.writer.Flush())
+}
+
+func (c *conn) readHello(expected *link) error {
+	f, err := c.reader.Next()
+	if err != nil {
+		if rhumb.KindOf(err) != rhumb.KindInternal { // not a fault of the network
+			err = refusef("%v", err)
+		}
+		return reading(err)
+	}
+	theirs, ok := f.(*wire.Hello)
+	if !ok {
+		return brokenf("the first frame is %s, not a hello", f.Type())
+	}
+	if c.link, err = c.m.judge(c.qc, theirs, expected); err != nil {
+		return err
+	}
+	return nil
+}
+
+// judge decides whether a peer is who it says, and finds the link to it.
+func (m *Manager) judge(qc *quic.Conn, theirs *wire.Hello, expected *link) (*link, error) {
+	if _, err := wire.Agree(m.hello(), theirs); err != nil {
+		return nil, refusef("%v", err)
+	}
+	id, err := certs.PeerOf(qc.ConnectionState().TLS)
+	switch {
+	case err != nil:
+		return nil, refusef("%v", err)
+	case id.Mesh != theirs.Mesh:
+		return nil, refusef("the certificate of region %s is of mesh %s, its hello of mesh %s", theirs.Name, id.Mesh, theirs.Mesh)
+	case id.Name != string(theirs.Name):
+		return nil, refusef("a certificate of region %s is shown by who says that it is region %s", id.Name, theirs.Name)
+	case expected != nil && expected.name != theirs.Name:
+		return nil, refusef("region %s was dialled, region %s answers", expected.name, theirs.Name)
+	}
+	if err := registered(m.cfg.Policy.Regions(), theirs); err != nil {
+		return nil, err
+	}
+	l := m.link(theirs.Name)
+	if l == nil || l.number != theirs.Number {
+		return nil, refusef("region %s with number %d is not ready here yet", theirs.Name, theirs.Number)
+	}
+	return l, nil
+}
+
+// registered compares a hello with the documents of the configuration store.
+func registered(regions []configstore.Region, theirs *wire.Hello) error {
+	var doc *configstore.Region
+	for i := range regions {
+		r := &regions[i]
+		switch {
+		case r.Name == theirs.Name:
+			doc = r
+		case r.Number == theirs.Number:
+			return refusef("region %s says that its number is %d, which belongs to region %s", theirs.Name, theirs.Number, r.Name)
+		}
+	}
+	switch {
+	case doc == nil:
+		return refusef("region %s is not registered, as far as is known here", theirs.Name)
+	case doc.Number != theirs.Number:
+		return refusef("region %s says that its number is %d, it is registered as %d", theirs.Name, theirs.Number, doc.Number)
+	case !doc.DataUUID.IsZero() && doc.DataUUID != theirs.Data:
+		return refusef("region %s runs on data directory %s, it is registered with %s", theirs.Name, theirs.Data, doc.DataUUID)
+	}
+	return nil
+}

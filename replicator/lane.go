@@ -1,0 +1,231 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/rhumbmq/rhumb/replicator/wire"
+)
+
+// lanes are the streams of a connection on which this side's sessions send.
+type lanes struct {
+	conn *conn
+
+	mu       sync.Mutex
+	open     []*lane
+	opening  int
+	sessions map[wire.SessionID]*sending
+	lastID   wire.SessionID
+	readers  sync.WaitGroup
+}
+
+// lane is one of them. Sessions that are pinned to it take turns in writing.
+type lane struct {
+	stream   *quic.Stream
+	sessions int // pinned; guarded by lanes.mu
+	broken   atomic.Bool
+	moved    atomic.Int64 // Unix ns: when the stream last took something
+
+	mu     sync.Mutex // one writer at a time
+	writer *wire.Writer
+}
+
+func (ls *lanes) init(c *conn) {
+	ls.conn, ls.sessions = c, map[wire.SessionID]*sending{}
+}
+
+// pin gives a session an id and the emptiest lane; while fewer lanes than
+// allowed are open and none is empty, it opens one more.
+func (ls *lanes) pin(ctx context.Context, s *sending) error {
+	ls.mu.Lock()
+	l := ls.emptiest()
+	if (l == nil || l.sessions > 0) && len(ls.open)+ls.opening < ls.conn.m.cfg.Limits.Lanes {
+		ls.opening++
+		ls.mu.Unlock()
+		stream, err := ls.conn.qc.OpenStreamSync(ctx)
+		ls.mu.Lock()
+		ls.opening--
+		if err != nil {
+			ls.mu.Unlock()
+			return err
+		}
+		l = &lane{stream: stream}
+		l.writer = wire.NewWriter(l, true)
+		ls.open = append(ls.open, l)
+		ls.readers.Go(func() { ls.hear(l) })
+	}
+	defer ls.mu.Unlock()
+	if l == nil { // others open the first ones just now
+		l = ls.emptiest()
+	}
+	if l == nil {
+		return errNoLane
+	}
+	ls.lastID++
+	l.sessions++
+	s.id, s.lane = ls.lastID, l
+	ls.sessions[s.id] = s
+	return nil
+}
+
+func (ls *lanes) emptiest() *lane {
+	var best *lane
+	for _, l := range ls.open {
+		if best == nil || l.sessions < best.sessions {
+			best = l
+		}
+	}
+	return best
+}
+
+// unpin forgets a session: answers that are still under way to it are dropped.
+func (ls *lanes) unpin(s *sending) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	s.lane.sessions--
+	delete(ls.sessions, s.id)
+}
+
+// hear takes the answers of a lane to their sessions.
+func (ls *lanes) hear(l *lane) {
+	reader := wire.NewReader(l.stream, noBudget{})
+	for {
+		f, err := reader.Next()
+		if err == nil {
+			err = ls.deliver(f)
+		}
+		if err != nil {
+			var b *broken
+			if errors.As(readError(err), &b) {
+				ls.conn.end(b)
+			}
+			ls.giveUp(l)
+			return
+		}
+	}
+}
+
+// giveUp ends a lane that broke or is stuck: its sessions go on over others.
+func (ls *lanes) giveUp(l *lane) {
+	l.broken.Store(true)
+	l.stream.CancelWrite(streamGivenUp)
+	l.stream.CancelRead(streamGivenUp)
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.open = slices.DeleteFunc(ls.open, func(o *lane) bool { return o == l })
+	for _, s := range ls.sessions {
+		if s.lane == l {
+			s.cancel(errLane)
+		}
+	}
+}
+
+func (ls *lanes) deliver(f wire.Frame) error {
+	var id wire.SessionID
+	switch f := f.(type) {
+	case *wire.State:
+		id = f.Session
+	case *wire.Confirm:
+		id = f.Session
+	case *wire.Refuse:
+		id = f.Session
+	case *wire.Close:
+		id = f.Session
+	default:
+		return brokenf("a %s frame in answer to a session", f.Type())
+	}
+	ls.mu.Lock()
+	s := ls.sessions[id]
+	ls.mu.Unlock()
+	if s == nil {
+		return nil // closed by this side meanwhile
+	}
+	if c, ok := f.(*wire.Confirm); ok {
+		// Here, not by the session's goroutine: it may wait for these very bytes.
+		s.flow.link.counters.confirmedBytes.Add(uint64(s.ledger.confirm(c.Watermark)))
+	}
+	return s.inbox.put(f)
+}
+
+// pieceBytes is how much is given to the stream at once, so that progress shows
+// while a large batch goes over a slow path.
+const pieceBytes = 64 << 10
+
+// Write gives bytes to the stream, piece by piece. It is for the frame writer.
+func (l *lane) Write(b []byte) (n int, err error) {
+	for n < len(b) {
+		m, err := l.stream.Write(b[n:min(len(b), n+pieceBytes)])
+		n += m
+		if err != nil {
+			return n, err
+		}
+		l.moved.Store(time.Now().UnixNano())
+	}
+	return n, nil
+}
+
+// write sends frames and flushes them. It blocks while the peer or the path
+// takes nothing, until the connection ends.
+func (l *lane) write(frames ...wire.Frame) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range frames {
+		if l.writer.Write(f) != nil {
+			return errLane
+		}
+	}
+	if l.writer.Flush() != nil {
+		return errLane
+	}
+	return nil
+}
+
+// inbox holds the answers that a session has not looked at yet.
+type inbox struct {
+	ready chan struct{} // capacity 1
+
+	mu     sync.Mutex
+	frames []wire.Frame
+}
+
+// maxInbox bounds it: confirms replace each other, so more than a few frames
+// come only from a peer that breaks the protocol.
+const maxInbox = 64
+
+func newInbox() inbox { return inbox{ready: make(chan struct{}, 1)} }
+
+func (b *inbox) put(f wire.Frame) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, confirm := f.(*wire.Confirm)
+	if n := len(b.frames); n > 0 && confirm {
+		if _, again := b.frames[n-1].(*wire.Confirm); again {
+			b.frames[n-1] = f
+			return nil
+		}
+	}
+	if len(b.frames) == maxInbox {
+		return brokenf("more than %d answers to one session wait", maxInbox)
+	}
+	b.frames = append(b.frames, f)
+	select {
+	case b.ready <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// take gives what came, in order.
+func (b *inbox) take() []wire.Frame {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	frames := b.frames
+	b.frames = nil
+	return frames
+}

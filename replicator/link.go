@@ -1,0 +1,177 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// link is what this region has to do with one other region, for as long as that
+// one keeps its number. Connections come and go beneath it.
+type link struct {
+	// Fixed at construction.
+	m      *Manager
+	name   rhumb.RegionName
+	number rhumb.RegionNumber
+	turns  *gate // whose batch goes next
+	pace   pace
+	stop   context.CancelCauseFunc // ends run; set when it starts
+
+	counters counters
+
+	mu      sync.Mutex
+	geo     []string
+	out, in map[scope]configstore.Edge
+	sources map[rhumb.PartitionRef]*source
+	flows   map[rhumb.PartitionRef]*flow
+	conn    *conn         // that sessions use, nil if none
+	changed chan struct{} // closed and replaced when conn, geo or edges change
+	health  linkHealth
+}
+
+// linkHealth is what Status says of a link.
+type linkHealth struct {
+	state    LinkState
+	since    time.Time
+	err      error
+	errAt    time.Time
+	logged   string // the last refusal that was logged
+	connects uint64
+}
+
+// counters grow while the process runs.
+type counters struct {
+	sentBytes, sentBatches         atomic.Uint64
+	receivedBytes, receivedBatches atomic.Uint64
+	confirmedBytes                 atomic.Uint64
+	rebuilds                       atomic.Uint64
+}
+
+func newLink(m *Manager, r *configstore.Region) *link {
+	turns := int64(m.cfg.Limits.Lanes)
+	if m.cfg.Limits.Rate > 0 {
+		turns = 1 // what waits for the rate is ordered by one queue
+	}
+	return &link{m: m, name: r.Name, number: r.Number, turns: newGate(turns), pace: pace{rate: m.cfg.Limits.Rate}, flows: map[rhumb.PartitionRef]*flow{},
+		changed: make(chan struct{}), health: linkHealth{state: LinkUnused, since: time.Now()}}
+}
+
+// run keeps the link connected for as long as it is needed.
+func (l *link) run(ctx context.Context) {
+	d := dialler{link: l, pause: backoff{least: dialPause, most: dialPauseMost}}
+	d.run(ctx)
+}
+
+// signal wakes who waits for a change. The caller holds mu.
+func (l *link) signal() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// wanted reports whether any edge leads to or from the peer. The caller holds mu.
+func (l *link) wanted() bool { return len(l.out)+len(l.in) > 0 }
+
+// setPolicy takes over addresses and edges, and ends what they no longer allow.
+func (l *link) setPolicy(geo []string, out, in map[scope]configstore.Edge) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.geo, l.out, l.in = geo, out, in
+	switch {
+	case l.conn != nil:
+		l.conn.policyChanged()
+		if !l.wanted() {
+			l.conn.end(errNoEdge)
+		}
+	case !l.wanted():
+		l.become(LinkUnused)
+	case l.health.state == LinkUnused:
+		l.become(LinkDisconnected)
+	}
+	l.refresh()
+	l.signal()
+}
+
+// become changes the state. The caller holds mu.
+func (l *link) become(s LinkState) {
+	if l.health.state != s {
+		l.health.state, l.health.since = s, time.Now()
+	}
+}
+
+// adopt makes c the connection of the link, unless the one that it has is to be
+// kept: that which the region with the lower number dialled, if it lives. Of two
+// that the same region dialled the newer is kept, since who dials again has
+// lost the older one. Both sides so keep the same. A peer whose view of the
+// policy is ahead is welcome, too: nothing flows before this side's allows it.
+func (l *link) adopt(c *conn) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old := l.conn; old != nil {
+		if old.dialled != c.dialled && old.dialled == l.dialsFirst() && old.alive() {
+			return errSuperseded
+		}
+		old.end(errSuperseded)
+	}
+	l.conn = c
+	l.become(LinkConnected)
+	l.health.connects++
+	l.health.logged = ""
+	l.signal()
+	l.m.log.Info("link is up", "peer_region", l.name, "remote", c.qc.RemoteAddr().String(), "dialled", c.dialled)
+	return nil
+}
+
+// dialsFirst reports whether this region is the one that dials at once.
+func (l *link) dialsFirst() bool { return l.m.cfg.Self.Number < l.number }
+
+// release is called when a connection ended.
+func (l *link) release(c *conn, cause error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != c {
+		return // another one serves the link already
+	}
+	l.conn = nil
+	if l.wanted() {
+		l.become(LinkDisconnected)
+	} else {
+		l.become(LinkUnused)
+	}
+	l.signal()
+	if !quiet(cause) {
+		l.health.err, l.health.errAt = cause, time.Now()
+		l.m.log.Warn("link is down", "peer_region", l.name, "err", cause)
+	}
+}
+
+// failed notes that no connection came about. The same refusal is logged once.
+func (l *link) failed(err error) {
+	if quiet(err) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.health.err, l.health.errAt = err, time.Now()
+	var r *refusal
+	if l.conn != nil || !errors.As(err, &r) {
+		return
+	}
+	l.become(LinkRefused)
+	if l.health.logged != r.reason {
+		l.health.logged = r.reason
+		l.m.log.Error("link is refused", "peer_region", l.name, "err", r.reason)
+	}
+}
+
+// allowsIn reports whether the peer may send a topic's own records here.
+func (l *link) allowsIn(t rhumb.Topic) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.in[scopeOf(t)]
+	return ok
+}

@@ -1,0 +1,272 @@
+package replicator
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// maxGreeting bounds the accepted connections that have not said hello yet.
+const maxGreeting = 64
+
+// Manager keeps the links of one region.
+type Manager struct {
+	// Fixed by New.
+	cfg      Config
+	log      *slog.Logger
+	send     *gate // bytes read and not confirmed
+	receive  *gate // bytes arrived and not stored
+	greeting *gate // accepted connections without a hello
+	watcher  *watcher
+	changed  chan struct{} // capacity 1: policy or topics changed
+	done     chan struct{} // closed when Run has returned
+	ended    context.Context
+	end      context.CancelCauseFunc
+	running  atomic.Bool
+
+	endpoint *endpoint // set by Run before anything uses it
+
+	mu      sync.Mutex
+	links   map[rhumb.RegionName]*link
+	sources map[rhumb.PartitionRef]*source
+	refused map[string]string // certificate -> last refusal that was logged
+	strays  sync.WaitGroup    // of links that were removed
+}
+
+// New checks the configuration and builds a manager. Nothing runs before Run.
+func New(cfg Config) (*Manager, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	m := &Manager{
+		cfg: cfg, log: cfg.Logger.With("component", "replicator", "region", cfg.Self.Name),
+		send: newGate(cfg.Limits.SendBudget), receive: newGate(cfg.Limits.ReceiveBudget), greeting: newGate(maxGreeting),
+		changed: make(chan struct{}, 1), done: make(chan struct{}),
+		links: map[rhumb.RegionName]*link{}, refused: map[string]string{},
+	}
+	m.watcher = newWatcher(cfg.Region, m.grew)
+	m.ended, m.end = context.WithCancelCause(context.Background())
+	return m, nil
+}
+
+// Run keeps links until the context ends or Close is called, and returns when
+// all its goroutines have ended. It may be called once.
+func (m *Manager) Run(ctx context.Context) error {
+	if m.running.Swap(true) {
+		return errors.New("replicator: run called twice")
+	}
+	defer close(m.done)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(errStopped)
+	defer context.AfterFunc(m.ended, func() { cancel(errStopped) })()
+	var err error
+	if m.endpoint, err = listen(&m.cfg, m.refuse); err != nil {
+		return err
+	}
+	defer m.cfg.Policy.Subscribe(m.wake)()
+	defer m.cfg.Region.Subscribe(m.wake)()
+
+	var wg sync.WaitGroup
+	wg.Go(func() { m.watcher.run(ctx) })
+	wg.Go(func() { cancel(m.accept(ctx)) })
+	for m.reconcile(ctx); ; m.reconcile(ctx) {
+		select {
+		case <-m.changed:
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	m.strays.Wait()
+	err = m.endpoint.close()
+	wg.Wait()
+	if cause := context.Cause(ctx); !quiet(cause) {
+		return cause
+	}
+	return err
+}
+
+// Close ends Run and waits for it. It may be called at any time, any number of
+// times.
+func (m *Manager) Close() error {
+	m.end(errStopped)
+	if m.running.Load() {
+		<-m.done
+	}
+	return nil
+}
+
+// wake has policy and topics looked at again. It never blocks.
+func (m *Manager) wake() {
+	select {
+	case m.changed <- struct{}{}:
+	default:
+	}
+}
+
+// accept serves connections that others dial until the listener closes.
+func (m *Manager) accept(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		qc, err := m.endpoint.listener.Accept(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return err
+		}
+		if !m.greeting.try(1) {
+			_ = qc.CloseWithError(codeClosing, "too many connections are being made")
+			continue
+		}
+		wg.Go(func() { m.serve(ctx, qc) })
+	}
+}
+
+// serve takes an accepted connection through its hello and its life.
+func (m *Manager) serve(ctx context.Context, qc *quic.Conn) {
+	c, err := m.greet(ctx, qc, nil)
+	m.greeting.release(1)
+	if err == nil {
+		err = c.link.adopt(c)
+	}
+	if err != nil {
+		code, text := closing(err)
+		_ = qc.CloseWithError(code, text)
+		if r := (*refusal)(nil); errors.As(err, &r) {
+			m.refuse(qc.ConnectionState().TLS, r)
+		}
+		return
+	}
+	c.run(ctx)
+}
+
+// maxRefused bounds the peers of which the last refusal is remembered.
+const maxRefused = 1024
+
+// refuse logs why an accepted connection was not taken, once per peer and reason.
+func (m *Manager) refuse(cs tls.ConnectionState, err error) {
+	if len(cs.PeerCertificates) == 0 {
+		return
+	}
+	who := cs.PeerCertificates[0].Subject.CommonName + " " + cs.PeerCertificates[0].SerialNumber.String()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refused[who] == err.Error() || len(m.refused) >= maxRefused {
+		return
+	}
+	m.refused[who] = err.Error()
+	m.log.Error("a peer's link is refused", "certificate", who, "err", err)
+}
+
+// link finds the link to a region, nil if there is none.
+func (m *Manager) link(name rhumb.RegionName) *link {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.links[name]
+}
+
+// reconcile brings links and sources in line with policy and topics.
+func (m *Manager) reconcile(ctx context.Context) {
+	sources := sourcesOf(m.alive(m.cfg.Region.Topics()))
+	m.watcher.update(sources)
+	regions := m.cfg.Policy.Regions()
+	edges := m.cfg.Policy.Edges()
+	m.mu.Lock()
+	m.sources = sources
+	current := map[rhumb.RegionName]bool{}
+	for i := range regions {
+		r := &regions[i]
+		if r.Name == m.cfg.Self.Name || r.Number == m.cfg.Self.Number {
+			continue
+		}
+		current[r.Name] = true
+		if old := m.links[r.Name]; old != nil && old.number != r.Number {
+			m.drop(old)
+		}
+		if m.links[r.Name] == nil {
+			m.add(ctx, newLink(m, r))
+		}
+	}
+	for name, l := range m.links {
+		if !current[name] {
+			m.drop(l)
+		}
+	}
+	links := m.sorted()
+	m.mu.Unlock()
+	for _, l := range links {
+		i := slices.IndexFunc(regions, func(r configstore.Region) bool { return r.Name == l.name })
+		out, in := edgesBetween(edges, m.cfg.Self.Name, l.name)
+		l.setPolicy(regions[i].Geo, out, in)
+		l.setSources(sources)
+	}
+}
+
+// alive gives the topics that were not deleted in the mesh meanwhile.
+func (m *Manager) alive(topics []topicInfo) []topicInfo {
+	return slices.DeleteFunc(slices.Clone(topics), func(t topicInfo) bool {
+		doc, ok := m.cfg.Policy.TopicDoc(t.Topic)
+		return ok && doc.Deletions > t.Deletions
+	})
+}
+
+// add starts a link; drop ends one. The caller holds mu.
+func (m *Manager) add(ctx context.Context, l *link) {
+	ctx, l.stop = context.WithCancelCause(ctx)
+	m.links[l.name] = l
+	m.strays.Go(func() { l.run(ctx) })
+}
+
+func (m *Manager) drop(l *link) {
+	delete(m.links, l.name)
+	l.stop(errNoEdge)
+	l.setPolicy(nil, nil, nil)
+	l.setSources(nil)
+}
+
+// sorted gives the links by name. The caller holds mu.
+func (m *Manager) sorted() []*link {
+	links := make([]*link, 0, len(m.links))
+	for _, l := range m.links {
+		links = append(links, l)
+	}
+	slices.SortFunc(links, func(a, b *link) int { return strings.Compare(string(a.name), string(b.name)) })
+	return links
+}
+
+// edgesBetween gives the edges from self to peer and back, by scope.
+func edgesBetween(edges []configstore.Edge, self, peer rhumb.RegionName) (out, in map[scope]configstore.Edge) {
+	out, in = map[scope]configstore.Edge{}, map[scope]configstore.Edge{}
+	for _, e := range edges {
+		s := scope{e.Tenant, e.Namespace}
+		switch {
+		case e.From == self && e.To == peer:
+			out[s] = e
+		case e.From == peer && e.To == self:
+			in[s] = e
+		}
+	}
+	return out, in
+}
+
+// grew has the sessions of a partition that grew started where they sleep.
+func (m *Manager) grew(s *source) {
+	m.mu.Lock()
+	links := m.sorted()
+	m.mu.Unlock()
+	for _, l := range links {
+		l.grew(s)
+	}
+}

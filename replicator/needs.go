@@ -1,0 +1,81 @@
+package replicator
+
+import (
+	"context"
+
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/dedup"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
+)
+
+// Policy is what links need of the region's view of the configuration store.
+// Its methods answer from memory and never wait.
+type Policy interface {
+	Regions() []configstore.Region
+	Edges() []configstore.Edge
+	TopicDoc(rhumb.Topic) (configstore.Topic, bool)
+	// Subscribe has fn called after each change. fn does not block.
+	Subscribe(fn func()) (cancel func())
+}
+
+// Region is what links need of the region: its topics, its log as a source,
+// and its log as a destination.
+type Region interface {
+	Topics
+	Source
+	Destination
+}
+
+// Topics knows and changes the region's topics.
+type Topics interface {
+	Topics() []region.TopicInfo
+	Topic(rhumb.Topic) (region.TopicInfo, bool)
+	// Deletions is the highest deletion count that a name had in this region.
+	Deletions(rhumb.Topic) uint64
+	// CreateTopic makes a topic and waits until it is usable.
+	CreateTopic(context.Context, region.TopicSpec) (region.TopicInfo, error)
+	GrowTopic(ctx context.Context, t rhumb.Topic, partitions int32) (region.TopicInfo, error)
+	// DeleteTopic deletes what was born under a deletion count below the given one.
+	DeleteTopic(ctx context.Context, t rhumb.Topic, deletions uint64) error
+	// Subscribe has fn called after each change of topics. fn does not block.
+	Subscribe(fn func()) (cancel func())
+}
+
+// Source reads the region's log. Only [Source.SetEdgeStart] waits.
+type Source interface {
+	State(rhumb.PartitionRef) (region.PartitionState, bool)
+	// ReadOrigin gives whole batches of one origin life whose last origin offset is at
+	// least From, in order, whose local offset is below Limit: at least one, however
+	// large it is.
+	ReadOrigin(rhumb.PartitionRef, region.OriginQuery) ([]region.Stored, error)
+	// SetEdgeStart fixes, once and for ever, the first own offset that an edge carries.
+	SetEdgeStart(ctx context.Context, ref rhumb.PartitionRef, to rhumb.RegionNumber, latest bool) (rhumb.Offset, error)
+	// AddWaiter has w signalled when the partition's end, flushed end or log start
+	// grows, or it is deleted.
+	AddWaiter(rhumb.PartitionRef, *region.Waiter) bool
+	RemoveWaiter(rhumb.PartitionRef, *region.Waiter)
+}
+
+// Destination stores what comes over links. done is called once, from a
+// goroutine of the region after commit and flush, or before the call returns if
+// it fails at once; it must not block.
+type Destination interface {
+	// OpenOrigin gives what is applied and flushed of an origin life.
+	OpenOrigin(context.Context, rhumb.PartitionRef, rhumb.RegionNumber, rhumb.Life) (dedup.Watermark, error)
+	AppendLink(ref rhumb.PartitionRef, b region.LinkBatch, done func(region.LinkResult))
+	SkipLink(ref rhumb.PartitionRef, s region.LinkSkip, done func(region.LinkResult))
+}
+
+// What the region's methods take and give.
+type (
+	topicInfo      = region.TopicInfo
+	topicSpec      = region.TopicSpec
+	partitionState = region.PartitionState
+	waiter         = region.Waiter
+	originQuery    = region.OriginQuery
+	stored         = region.Stored
+	linkBatch      = region.LinkBatch
+	linkSkip       = region.LinkSkip
+	linkResult     = region.LinkResult
+)

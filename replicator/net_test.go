@@ -1,0 +1,80 @@
+package replicator
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/quic-go/quic-go/testutils/simnet"
+
+	"github.com/rhumbmq/rhumb/internal/relay"
+)
+
+// network is a simulated one: quic-go's simulated sockets, joined by a bad line
+// for each ordered pair of them.
+type network struct {
+	t    *testing.T
+	seed uint64
+	ctx  context.Context
+	wg   sync.WaitGroup
+
+	mu    sync.Mutex
+	nodes map[string]simnet.PacketReceiver
+	lines map[[2]string]*relay.Line
+	def   relay.Settings
+}
+
+// newNetwork makes a network whose lines start with the settings s. It ends
+// with the test.
+func newNetwork(t *testing.T, seed uint64, s relay.Settings) *network {
+	ctx, cancel := context.WithCancel(context.Background())
+	n := &network{t: t, seed: seed, ctx: ctx, nodes: map[string]simnet.PacketReceiver{}, lines: map[[2]string]*relay.Line{}, def: s}
+	t.Cleanup(func() { cancel(); n.wg.Wait() })
+	return n
+}
+
+// socket opens one. Opening the same address again replaces the old socket, as
+// a restarted process does.
+func (n *network) socket(addr *net.UDPAddr) *simnet.SimConn {
+	return simnet.NewBlockingSimConn(addr, n)
+}
+
+// AddNode implements simnet.Router.
+func (n *network) AddNode(addr net.Addr, r simnet.PacketReceiver) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.nodes[addr.String()] = r
+}
+
+// SendPacket implements simnet.Router.
+func (n *network) SendPacket(p simnet.Packet) error {
+	n.line(p.From, p.To).Send(p.Data)
+	return nil
+}
+
+func (n *network) line(from, to net.Addr) *relay.Line {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := [2]string{from.String(), to.String()}
+	l := n.lines[key]
+	if l == nil {
+		l = relay.NewLine(n.seed, uint64(len(n.lines)), n.def, func(d []byte) {
+			n.mu.Lock()
+			r := n.nodes[to.String()]
+			n.mu.Unlock()
+			if r != nil {
+				r.RecvPacket(simnet.Packet{From: from, To: to, Data: d})
+			}
+		})
+		n.lines[key] = l
+		n.wg.Go(func() { _ = l.Run(n.ctx) })
+	}
+	return l
+}
+
+// set changes both directions between two addresses.
+func (n *network) set(a, b net.Addr, s relay.Settings) {
+	n.line(a, b).Set(s)
+	n.line(b, a).Set(s)
+}

@@ -1,0 +1,145 @@
+package replicator
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// Status gives a picture of all links, by name. It costs a look at each
+// partition, and a read of one batch for each that has a backlog.
+func (m *Manager) Status() Status {
+	m.mu.Lock()
+	links := m.sorted()
+	m.mu.Unlock()
+	s := Status{At: time.Now(), Region: m.cfg.Self.Name,
+		SendBytes: m.send.inUse(), SendBytesLimit: m.send.limit,
+		ReceiveBytes: m.receive.inUse(), ReceiveBytesLimit: m.receive.limit}
+	for _, l := range links {
+		s.Links = append(s.Links, l.report(s.At))
+	}
+	return s
+}
+
+func (l *link) report(now time.Time) LinkStatus {
+	n := &l.counters
+	s := LinkStatus{Peer: l.name, Number: l.number,
+		Rebuilds: n.rebuilds.Load(), ConfirmedBytes: n.confirmedBytes.Load(),
+		SentBytes: n.sentBytes.Load(), SentBatches: n.sentBatches.Load(),
+		ReceivedBytes: n.receivedBytes.Load(), ReceivedBatches: n.receivedBatches.Load()}
+	l.mu.Lock()
+	s.State, s.Since, s.Connects = l.health.state, l.health.since, l.health.connects
+	if l.health.err != nil {
+		s.LastError, s.LastErrorAt = l.health.err.Error(), l.health.errAt
+	}
+	conn := l.conn
+	flows := make([]*flow, 0, len(l.flows))
+	for _, f := range l.flows {
+		flows = append(flows, f)
+	}
+	l.mu.Unlock()
+	if conn != nil {
+		s.Remote, s.Dialled = conn.qc.RemoteAddr().String(), conn.dialled
+		s.RTT = conn.qc.ConnectionStats().SmoothedRTT
+		s.ClockOffset, s.ClockAt = conn.control.clockOffset()
+		s.SendRate, s.ReceiveRate = conn.rates.get()
+		s.Inbound = conn.inbound.report()
+	}
+	for _, f := range flows {
+		s.Partitions = append(s.Partitions, f.report(now))
+	}
+	slices.SortFunc(s.Partitions, func(a, b PartitionStatus) int {
+		return cmp.Or(cmp.Compare(a.Topic.String(), b.Topic.String()), cmp.Compare(a.Partition, b.Partition))
+	})
+	return s
+}
+
+func (f *flow) report(now time.Time) PartitionStatus {
+	f.mu.Lock()
+	st := f.status
+	ledger := f.ledger
+	f.mu.Unlock()
+	s := PartitionStatus{Topic: f.source.topic, Partition: f.source.index, Life: f.source.life, State: st.state, Since: st.since,
+		Confirmed: st.confirmed, ConfirmedAt: st.confirmedAt, Rebuilds: st.rebuilds}
+	if st.err != nil {
+		s.LastError, s.LastErrorAt = st.err.Error(), st.errAt
+	}
+	log, ok := f.link.m.cfg.Region.State(f.source.ref)
+	if !ok {
+		return s
+	}
+	s.End = ownEnd(&log)
+	s.Lag = f.lag(&log, &st, ledger, now)
+	if s.State == SessionIdle && s.Lag.Records > 0 {
+		s.State = SessionFlowing // it grew a moment ago, and the session is about to see it
+	}
+	return s
+}
+
+// lag says how far the destination is behind what may leave the region.
+func (f *flow) lag(log *partitionState, st *flowStatus, l *ledger, now time.Time) Lag {
+	lag := Lag{Known: st.known}
+	end, after := ownEnd(log), max(st.confirmed, log.OwnFloor)
+	if end <= after {
+		return lag
+	}
+	read := after // up to here the figures of the ledger are exact
+	oldest := int64(0)
+	if l != nil {
+		var last rhumb.Offset
+		lag.Records, lag.Bytes, oldest, last = l.under()
+		read = max(read, last)
+	}
+	if end > read {
+		lag.Records += int64(end - read)
+		if kept := int64(log.End - log.LogStart); kept > 0 {
+			lag.Bytes += int64(float64(log.Bytes) * float64(end-read) / float64(kept))
+		}
+	}
+	if oldest == 0 {
+		oldest = f.oldestAfter(after, log.Flushed)
+	}
+	if oldest > 0 {
+		lag.Age = max(0, now.Sub(time.UnixMilli(oldest)))
+	}
+	return lag
+}
+
+// oldestAfter gives the append time of the first own batch after an offset, in
+// ms since 1970; 0 if it cannot be read. It is remembered until the offset moves.
+func (f *flow) oldestAfter(after, limit rhumb.Offset) int64 {
+	f.mu.Lock()
+	known, at := f.status.oldestFor == after && f.status.oldest > 0, f.status.oldest
+	f.mu.Unlock()
+	if known {
+		return at
+	}
+	log := sourceLog{flow: f}
+	found, err := log.read(after+1, limit, 1)
+	if err != nil || len(found) == 0 {
+		return 0
+	}
+	at = found[0].Envelope.AppendTime
+	f.mu.Lock()
+	f.status.oldestFor, f.status.oldest = after, at
+	f.mu.Unlock()
+	return at
+}
+
+func (in *inbound) report() []InboundStatus {
+	all := in.all()
+	out := make([]InboundStatus, 0, len(all))
+	for _, r := range all {
+		r.mu.Lock()
+		st, moved := r.machine.Status(), r.moved
+		r.mu.Unlock()
+		out = append(out, InboundStatus{Topic: r.open.Partition.Topic, Partition: r.open.Partition.Index, Life: r.open.Life,
+			Open: st.Open, Watermark: st.Watermark, Head: st.Head, Held: int64(st.Bytes), At: moved})
+	}
+	slices.SortFunc(out, func(a, b InboundStatus) int {
+		return cmp.Or(cmp.Compare(a.Topic.String(), b.Topic.String()), cmp.Compare(a.Partition, b.Partition))
+	})
+	return out
+}

@@ -1,0 +1,334 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
+	"github.com/rhumbmq/rhumb/replicator/session"
+	"github.com/rhumbmq/rhumb/replicator/wire"
+)
+
+var (
+	errWatchdog = errors.New("replicator: no progress, session is built anew")
+	errLane     = errors.New("replicator: the stream broke, session is built anew")
+	errNoLane   = rhumb.Errorf(rhumb.KindUnavailable, "replicator: no stream could be opened yet")
+)
+
+const (
+	// groupBytes is how much of a session goes out in one turn, so that others
+	// that wait get theirs soon.
+	groupBytes = 256 << 10
+	// freshFor is the age up to which records count as new, not as backlog.
+	freshFor = 5 * time.Second
+	// quietFor is how long nothing of this origin has to come before a skip brings
+	// the watermark over the offsets of others at the end of the log.
+	quietFor = time.Second
+)
+
+// sending is one session of a flow: it does what the machine asks for.
+type sending struct {
+	// Fixed by newSending and pin.
+	flow   *flow
+	conn   *conn
+	id     wire.SessionID
+	lane   *lane
+	inbox  inbox
+	ledger ledger
+	waiter *waiter
+	cancel context.CancelCauseFunc
+
+	// For the watchdog.
+	moved   atomic.Int64 // Unix ns of the last progress
+	waiting atomic.Bool  // for a budget or a turn: that is not its fault
+	writing atomic.Bool  // on the lane
+	busy    atomic.Bool  // something is not confirmed, or the start not found
+
+	// Owned by run.
+	class   class
+	actions []session.Action
+	frames  []wire.Frame
+	seen    rhumb.Offset // own end at the last look
+	grown   time.Time    // when it last grew
+	quieted bool         // OnQuiet was said since
+}
+
+func newSending(f *flow, c *conn) *sending {
+	s := &sending{flow: f, conn: c, inbox: newInbox(), waiter: region.NewWaiter()}
+	s.ledger.budget = c.m.send
+	s.progress()
+	s.busy.Store(true)
+	return s
+}
+
+func (s *sending) progress() { s.moved.Store(time.Now().UnixNano()) }
+
+// run opens the session and serves it until it is idle for long (nil, and the
+// machine is closed), it ended (nil), or it cannot go on (an error).
+func (s *sending) run(ctx context.Context, opened func()) error {
+	defer opened()
+	ctx, s.cancel = context.WithCancelCause(ctx)
+	defer s.cancel(nil)
+	m, ref := s.flow.link.m, s.flow.source.ref
+	m.watcher.hold(ref)
+	defer func() { m.watcher.unhold(ref, s.seen) }()
+	m.cfg.Region.AddWaiter(ref, s.waiter)
+	defer m.cfg.Region.RemoveWaiter(ref, s.waiter)
+	src, err := s.look(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.conn.lanes.pin(ctx, s); err != nil {
+		return err
+	}
+	defer s.conn.lanes.unpin(s)
+	s.flow.use(&s.ledger)
+	defer s.flow.use(nil)
+	defer s.ledger.close()
+	s.flow.machine.Open(s.id, src)
+	err = s.serve(ctx, opened)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	s.leave(err)
+	return err
+}
+
+// leave closes the session on the wire if it is still open there.
+func (s *sending) leave(err error) {
+	code := wire.CodeShutdown
+	if errors.Is(err, errWatchdog) {
+		code = wire.CodeReplaced
+	}
+	if s.conn.ended() || s.lane.broken.Load() {
+		s.flow.machine.Disconnected()
+		s.flow.machine.Actions()
+		return
+	}
+	s.flow.machine.Close(code, "")
+	for _, a := range s.flow.machine.Actions() {
+		if a.Do == session.DoSend {
+			_ = s.lane.write(a.Frame) // a broken lane tells the peer as well
+		}
+	}
+}
+
+// look takes a snapshot of the source.
+func (s *sending) look(ctx context.Context) (session.Source, error) {
+	src, err := s.flow.log.snapshot(ctx)
+	if end := min(src.OwnLast, src.Head-1); err == nil && (end > s.seen || s.grown.IsZero()) {
+		s.seen, s.grown, s.quieted = end, time.Now(), false
+	}
+	return src, err
+}
+
+// serve runs the machine on answers, on growth of the log, and on time.
+func (s *sending) serve(ctx context.Context, opened func()) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	machine := s.flow.machine
+	for {
+		if err := s.perform(ctx); err != nil {
+			return err
+		}
+		st := machine.Status()
+		s.flow.note(st)
+		s.busy.Store(st.State != session.Idle)
+		if !st.State.Open() {
+			return nil
+		}
+		if st.State != session.Opening {
+			opened()
+		}
+		if st.State == session.Idle {
+			timer.Reset(s.untilQuiet())
+		} else {
+			timer.Reset(time.Hour)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.inbox.ready:
+			s.hear()
+		case <-s.waiter.C:
+			src, err := s.look(ctx)
+			if err != nil {
+				return err
+			}
+			machine.OnSource(src)
+		case <-timer.C:
+			s.quiet()
+		}
+	}
+}
+
+// hear takes answers to the machine.
+func (s *sending) hear() {
+	machine := s.flow.machine
+	for _, f := range s.inbox.take() {
+		before := machine.Status()
+		machine.OnFrame(f)
+		after := machine.Status()
+		if after.Round != before.Round {
+			s.ledger.rewind()
+		}
+		if after.Confirmed > before.Confirmed || after.State != before.State {
+			s.progress()
+			s.conn.confirms.Add(1)
+		}
+	}
+}
+
+// untilQuiet is the time until quiet has something to do.
+func (s *sending) untilQuiet() time.Duration {
+	if !s.quieted {
+		return max(0, quietFor-time.Since(s.grown))
+	}
+	return max(0, s.conn.m.cfg.Limits.Idle-time.Since(s.grown))
+}
+
+// quiet is called when nothing came for a while: first it brings the watermark to
+// the end of the log, then it closes the session.
+func (s *sending) quiet() {
+	switch {
+	case s.untilQuiet() > 0:
+	case !s.quieted:
+		s.quieted = true
+		s.flow.machine.OnQuiet()
+	case s.flow.machine.Status().State == session.Idle:
+		s.flow.machine.Close(wire.CodeIdle, "")
+	}
+}
+
+// perform does what the machine asks for until it asks for nothing more.
+func (s *sending) perform(ctx context.Context) error {
+	defer s.ledger.keep()
+	for {
+		s.actions = append(s.actions[:0], s.flow.machine.Actions()...)
+		if len(s.actions) == 0 {
+			return nil
+		}
+		for i := 0; i < len(s.actions); {
+			var err error
+			n := 1
+			switch a := &s.actions[i]; a.Do {
+			case session.DoSend:
+				n, err = s.write(ctx, s.actions[i:])
+			case session.DoRead:
+				err = s.read(ctx, a.Read)
+			case session.DoCheck:
+				var answers []session.ChainAnswer
+				if answers, err = s.flow.log.chains(a.Points); err == nil {
+					s.flow.machine.OnChains(a.Gen, answers)
+				}
+			}
+			if err != nil {
+				return err
+			}
+			i += n
+		}
+		clear(s.actions) // of batches
+	}
+}
+
+// read takes bytes from the budget and reads that many.
+func (s *sending) read(ctx context.Context, r session.Read) error {
+	s.ledger.keep() // what an earlier read left over
+	err := s.wait(func() error { return s.conn.m.send.acquire(ctx, int64(r.MaxBytes), s.class) })
+	if err != nil {
+		return err
+	}
+	s.ledger.reserve(int64(r.MaxBytes))
+	result := s.flow.log.messages(ctx, r)
+	if len(result.Messages) > 0 {
+		s.class = fresh
+		if at := result.Messages[0].Envelope.AppendTime; time.Since(time.UnixMilli(at)) > freshFor {
+			s.class = backlog
+		}
+	}
+	s.flow.machine.OnRead(result)
+	return nil
+}
+
+// write sends the frames at the head of actions, as many as make a group, when
+// it is this session's turn. It tells how many they were.
+func (s *sending) write(ctx context.Context, actions []session.Action) (n int, err error) {
+	s.frames = s.frames[:0]
+	size, batches := 0, 0
+	for n < len(actions) && actions[n].Do == session.DoSend && size < groupBytes {
+		if d, ok := actions[n].Frame.(*wire.Data); ok {
+			size += d.Size()
+			batches++
+		}
+		s.frames = append(s.frames, actions[n].Frame)
+		n++
+	}
+	if batches > 0 {
+		if err := s.turn(ctx, size); err != nil {
+			return 0, err
+		}
+		defer s.flow.link.turns.release(1)
+	}
+	s.account()
+	s.writing.Store(true)
+	err = s.lane.write(s.frames...)
+	s.writing.Store(false)
+	clear(s.frames)
+	if err != nil {
+		return 0, err
+	}
+	s.flow.link.counters.sentBytes.Add(uint64(size))
+	s.flow.link.counters.sentBatches.Add(uint64(batches))
+	return n, nil
+}
+
+// account enters the frames in the ledger, before a confirmation can come.
+func (s *sending) account() {
+	if _, bytes, _, _ := s.ledger.under(); bytes == 0 {
+		s.progress() // the watchdog's time runs from here
+	}
+	for _, f := range s.frames {
+		if d, ok := f.(*wire.Data); ok {
+			s.ledger.send(d)
+		}
+	}
+}
+
+// turn waits until the link is this session's.
+func (s *sending) turn(ctx context.Context, size int) error {
+	return s.wait(func() error {
+		if err := s.flow.link.turns.acquire(ctx, 1, s.class); err != nil {
+			return err
+		}
+		if err := s.flow.link.pace.wait(ctx, int64(size)); err != nil {
+			s.flow.link.turns.release(1)
+			return err
+		}
+		return nil
+	})
+}
+
+// wait marks a time in which the session cannot be expected to move: none of it
+// counts for the watchdog.
+func (s *sending) wait(blocked func() error) error {
+	began := time.Now()
+	s.waiting.Store(true)
+	err := blocked()
+	s.moved.Add(int64(time.Since(began)))
+	s.waiting.Store(false)
+	return err
+}
+
+// stuck reports whether the session has something to do and made no progress
+// for a while. lane tells that it is writing: the stream takes nothing.
+func (s *sending) stuck(now time.Time, after time.Duration) (stuck, lane bool) {
+	last := s.moved.Load()
+	lane = s.writing.Load()
+	if lane {
+		last = max(last, s.lane.moved.Load())
+	}
+	return s.busy.Load() && !s.waiting.Load() && now.Sub(time.Unix(0, last)) > after, lane
+}

@@ -1,0 +1,171 @@
+package replicator
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/wire"
+)
+
+// maxAnnounced bounds the topics that one connection may announce.
+const maxAnnounced = 200_000
+
+// Pauses between tries to bring a topic in line with an announce.
+const (
+	settlePause     = 200 * time.Millisecond
+	settlePauseMost = 5 * time.Second
+)
+
+// settler brings this region's topics in line with what a peer announces: it
+// creates what is missing and grows what is smaller. What fails for now, or
+// what this side's view of the policy does not allow yet, is tried again.
+type settler struct {
+	conn *conn
+	wake chan struct{} // capacity 1: there may be something to do
+
+	mu      sync.Mutex
+	pending map[rhumb.Topic]*wire.Topic
+	logged  map[rhumb.Topic]string      // the last error that was logged
+	denied  map[rhumb.Topic]*wire.Topic // by policy, as far as it is known here
+}
+
+func (s *settler) init(c *conn) {
+	s.conn, s.wake = c, make(chan struct{}, 1)
+	s.pending, s.denied, s.logged = map[rhumb.Topic]*wire.Topic{}, map[rhumb.Topic]*wire.Topic{}, map[rhumb.Topic]string{}
+}
+
+// take remembers an announce. A later one of the same topic replaces it.
+func (s *settler) take(t *wire.Topic) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.pending)+len(s.denied) >= maxAnnounced {
+		return brokenf("more than %d topics announced that could not be settled", maxAnnounced)
+	}
+	delete(s.denied, t.Topic)
+	s.pending[t.Topic] = t
+	s.signal()
+	return nil
+}
+
+func (s *settler) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// policyChanged has what was denied tried again.
+func (s *settler) policyChanged() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, t := range s.denied {
+		s.pending[name] = t
+	}
+	clear(s.denied)
+	s.signal()
+}
+
+// run settles until the context ends.
+func (s *settler) run(ctx context.Context) error {
+	pause := backoff{least: settlePause, most: settlePauseMost}
+	for {
+		var retry <-chan time.Time
+		if s.settleAll(ctx) {
+			pause.reset()
+		} else {
+			t := time.NewTimer(pause.next())
+			defer t.Stop()
+			retry = t.C
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.wake:
+		case <-retry:
+		}
+	}
+}
+
+// settleAll tries everything that is pending once, and reports whether nothing
+// is left to try again.
+func (s *settler) settleAll(ctx context.Context) bool {
+	s.mu.Lock()
+	work := make([]*wire.Topic, 0, len(s.pending))
+	for _, t := range s.pending {
+		work = append(work, t)
+	}
+	s.mu.Unlock()
+	all := true
+	for _, t := range work {
+		if ctx.Err() != nil {
+			return true
+		}
+		if !s.settled(t, s.conn.m.settle(ctx, s.conn.link, t)) {
+			all = false
+		}
+	}
+	return all
+}
+
+// settled notes the result of a try and reports whether it was the last one.
+func (s *settler) settled(t *wire.Topic, err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pending[t.Topic] != t {
+		return true // announced anew meanwhile, and woken for it
+	}
+	if err == nil {
+		delete(s.pending, t.Topic)
+		delete(s.logged, t.Topic)
+		return true
+	}
+	switch kind := rhumb.KindOf(err); kind {
+	case rhumb.KindForbidden, rhumb.KindFenced, rhumb.KindInvalid:
+		delete(s.pending, t.Topic)
+		s.denied[t.Topic] = t
+	case rhumb.KindExists:
+		return false
+	}
+	if s.logged[t.Topic] != err.Error() {
+		s.logged[t.Topic] = err.Error()
+		s.conn.m.log.Warn("an announced topic is not made", "peer_region", s.conn.link.name, "topic", t.Topic.String(), "err", err)
+	}
+	return s.pending[t.Topic] == nil
+}
+
+// settle brings one topic in line with what a peer has. Deletion counts come
+// from the configuration store: what the peer says of them is never a reason to
+// delete, only a reason to wait for this region's own view. A lower count never
+// fills a topic again. Kinds: forbidden and fenced wait for the policy, others
+// are worth a retry.
+func (m *Manager) settle(ctx context.Context, l *link, t *wire.Topic) error {
+	doc, _ := m.cfg.Policy.TopicDoc(t.Topic)
+	count := max(doc.Deletions, m.cfg.Region.Deletions(t.Topic))
+	switch {
+	case !l.allowsIn(t.Topic):
+		return rhumb.Errorf(rhumb.KindForbidden, "no edge leads here from region %s", l.name)
+	case t.Deletions < count:
+		return rhumb.Errorf(rhumb.KindFenced, "it was deleted under count %d, the peer's was born under %d", count, t.Deletions)
+	case t.Deletions > count:
+		return rhumb.Errorf(rhumb.KindFenced, "the peer knows of a deletion, count %d, of which this region has not heard", t.Deletions)
+	}
+	have, ok := m.cfg.Region.Topic(t.Topic)
+	if ok && have.Deletions < count {
+		if err := m.cfg.Region.DeleteTopic(ctx, t.Topic, count); err != nil {
+			return err
+		}
+		ok = false
+	}
+	switch {
+	case !ok:
+		spec := topicSpec{Topic: t.Topic, Partitions: t.Partitions, Configs: t.Configs, Deletions: t.Deletions}
+		_, err := m.cfg.Region.CreateTopic(ctx, spec)
+		return err // exists, if somebody else was faster: the retry compares again
+	case int(t.Partitions) > len(have.Partitions):
+		_, err := m.cfg.Region.GrowTopic(ctx, t.Topic, t.Partitions)
+		return err
+	}
+	return nil
+}

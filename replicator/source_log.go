@@ -1,0 +1,165 @@
+package replicator
+
+import (
+	"context"
+
+	"github.com/rhumbmq/rhumb/dedup"
+	"github.com/rhumbmq/rhumb/internal/codec"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/session"
+)
+
+// sourceLog reads the flow's partition for its sender. It is used by one
+// goroutine. Own records have the same offset in the log as at their origin.
+type sourceLog struct {
+	flow    *flow
+	started bool
+	start   dedup.ChainPoint // the edge's
+	floor   dedup.ChainPoint // for the log start that floorOf names
+	floorOf rhumb.Offset
+}
+
+// snapshot gives what the sender needs to know of the log now.
+func (l *sourceLog) snapshot(ctx context.Context) (session.Source, error) {
+	st, err := l.state()
+	if err != nil {
+		return session.Source{}, err
+	}
+	if !l.started {
+		if err := l.fixStart(ctx, &st); err != nil {
+			return session.Source{}, err
+		}
+	}
+	if st.LogStart > l.floorOf {
+		if l.floor, err = l.floorAt(&st); err != nil {
+			return session.Source{}, err
+		}
+		l.floorOf = st.LogStart
+	}
+	if l.floorOf == 0 {
+		l.floor = dedup.ChainPoint{Offset: rhumb.NoOffset}
+	}
+	return session.Source{Start: l.start, Floor: l.floor, FloorReason: rhumb.ReasonRetention,
+		OwnLast: st.OwnLast, Head: st.Flushed, End: st.End}, nil
+}
+
+func (l *sourceLog) state() (partitionState, error) {
+	s := l.flow.source
+	st, ok := l.flow.link.m.cfg.Region.State(s.ref)
+	switch {
+	case !ok || st.Life != s.life:
+		return st, errReplaced
+	case !st.Leading:
+		return st, rhumb.Errorf(rhumb.KindNotLeader, "the partition has no leader here")
+	}
+	return st, nil
+}
+
+// fixStart asks where the edge starts.
+func (l *sourceLog) fixStart(ctx context.Context, st *partitionState) error {
+	first, err := l.flow.link.m.cfg.Region.SetEdgeStart(ctx, l.flow.source.ref, l.flow.link.number, l.flow.latest)
+	if err != nil {
+		return err
+	}
+	// A start that retention has passed has a chain that nobody knows any more:
+	// the floor, which comes right after it, tells it again.
+	chain, _ := l.chainAt(st, first-1)
+	l.start, l.started = dedup.ChainPoint{Offset: first - 1, Chain: chain}, true
+	return nil
+}
+
+// floorAt gives the last own offset that is gone, on a batch border, with the
+// chain before the first batch that is still there.
+func (l *sourceLog) floorAt(st *partitionState) (dedup.ChainPoint, error) {
+	b, ok, err := l.firstFrom(st.LogStart, st.End)
+	switch {
+	case err != nil:
+		return dedup.ChainPoint{}, err
+	case !ok && st.OwnLast >= st.Flushed:
+		return dedup.ChainPoint{}, rhumb.Errorf(rhumb.KindUnavailable, "what is left of the log is not flushed yet")
+	case !ok:
+		return dedup.ChainPoint{Offset: st.LogStart - 1, Chain: st.OwnChain}, nil
+	}
+	return dedup.ChainPoint{Offset: min(st.LogStart, b.First) - 1, Chain: dedup.ChainBefore(b)}, nil
+}
+
+// chainAt gives the chain of the last own batch that ends at or before an
+// offset. known is false below the floor and past the end. Inside of a batch no
+// chain is right.
+func (l *sourceLog) chainAt(st *partitionState, at rhumb.Offset) (chain uint64, known bool) {
+	switch {
+	case at == rhumb.NoOffset:
+		return 0, true
+	case at >= st.End || at < st.LogStart-1:
+		return 0, false
+	case at >= st.OwnLast:
+		return st.OwnChain, true
+	}
+	b, ok, err := l.firstFrom(at, st.End)
+	switch {
+	case err != nil || !ok:
+		return 0, false
+	case b.Last == at:
+		return b.Chain, true
+	case b.First > at:
+		return dedup.ChainBefore(b), true
+	}
+	return 0, true
+}
+
+// firstFrom reads the first own batch that ends at or after an offset.
+func (l *sourceLog) firstFrom(at, limit rhumb.Offset) (dedup.OriginBatch, bool, error) {
+	found, err := l.read(at, limit, 1)
+	if err != nil || len(found) == 0 {
+		return dedup.OriginBatch{}, false, err
+	}
+	b, err := originBatch(&found[0])
+	return b, err == nil, err
+}
+
+func (l *sourceLog) read(from, limit rhumb.Offset, maxBytes int) ([]stored, error) {
+	s, cfg := l.flow.source, &l.flow.link.m.cfg
+	return cfg.Region.ReadOrigin(s.ref, originQuery{Partition: s.ref.ID, Region: cfg.Self.Number, Life: s.life,
+		From: from, Limit: limit, MaxBytes: maxBytes})
+}
+
+// chains answers a check of the sender.
+func (l *sourceLog) chains(points []dedup.ChainPoint) ([]session.ChainAnswer, error) {
+	st, err := l.state()
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]session.ChainAnswer, len(points))
+	for i, p := range points {
+		answers[i].Chain, answers[i].Known = l.chainAt(&st, p.Offset)
+	}
+	return answers, nil
+}
+
+// messages answers a read of the sender.
+func (l *sourceLog) messages(ctx context.Context, r session.Read) session.ReadResult {
+	result := session.ReadResult{Gen: r.Gen}
+	found, err := l.read(r.After+1, r.Limit, r.MaxBytes)
+	if err == nil {
+		result.Source, err = l.snapshot(ctx)
+	}
+	if err != nil {
+		result.Err = err
+		return result
+	}
+	result.Messages = make([]session.Message, 0, len(found))
+	for i := range found {
+		// A batch that began before is no answer: where it lies, the logs differ.
+		if e := &found[i].Envelope; e.First > r.After && e.First < r.Limit {
+			result.Messages = append(result.Messages, session.Message{Envelope: *e, Batch: found[i].Batch})
+		}
+	}
+	n := len(result.Messages)
+	result.Complete = n == 0 || result.Messages[n-1].Envelope.Last >= result.Source.OwnLast
+	return result
+}
+
+func originBatch(s *stored) (dedup.OriginBatch, error) {
+	h, err := codec.ParseBatch(s.Batch)
+	return dedup.OriginBatchOf(&s.Envelope, h), err
+}

@@ -1,0 +1,189 @@
+package replicator
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
+)
+
+// source is one partition of this region that links may have to send. It is
+// never changed: a partition that is created again is another source.
+type source struct {
+	topic     rhumb.Topic
+	index     int32
+	ref       rhumb.PartitionRef
+	life      rhumb.Life
+	deletions uint64
+	configs   map[string]string
+}
+
+// scope is the unit of policy that a topic belongs to.
+type scope struct {
+	tenant    rhumb.Tenant
+	namespace rhumb.Namespace
+}
+
+func scopeOf(t rhumb.Topic) scope { return scope{t.Tenant, t.Namespace} }
+
+// sourcesOf lists the partitions of the region's topics that are ready.
+func sourcesOf(topics []topicInfo) map[rhumb.PartitionRef]*source {
+	all := map[rhumb.PartitionRef]*source{}
+	for i := range topics {
+		t := &topics[i]
+		for _, p := range t.Partitions {
+			if p.Ready {
+				all[p.Ref] = &source{t.Topic, p.Index, p.Ref, p.Life, t.Deletions, t.Configs}
+			}
+		}
+	}
+	return all
+}
+
+// watchBuckets is how many goroutines watch idle partitions, whatever their
+// number is.
+const watchBuckets = 32
+
+// watcher tells which partitions grew. Partitions share a waiter per bucket, so
+// idle ones cost no goroutine; when a bucket is signalled, the ends of its
+// partitions are compared with those last seen. A partition that some session
+// works on leaves its bucket (hold) and has a waiter of its own, so a busy one
+// does not make its neighbours be looked at again and again.
+type watcher struct {
+	log  Source
+	grew func(*source) // called without locks held
+
+	mu      sync.Mutex
+	sources map[rhumb.PartitionRef]*watched
+	buckets [watchBuckets]bucket
+}
+
+type bucket struct {
+	waiter  *region.Waiter
+	members map[rhumb.PartitionRef]*watched
+}
+
+type watched struct {
+	source *source
+	holds  int
+	seen   rhumb.Offset // own end, when last looked at
+}
+
+// ownEnd is the last own offset that may leave the region, about: the end of
+// the log matters only as far as own records are there.
+func ownEnd(st *partitionState) rhumb.Offset { return min(st.OwnLast, st.Flushed-1) }
+
+func newWatcher(log Source, grew func(*source)) *watcher {
+	w := &watcher{log: log, grew: grew, sources: map[rhumb.PartitionRef]*watched{}}
+	for i := range w.buckets {
+		w.buckets[i] = bucket{region.NewWaiter(), map[rhumb.PartitionRef]*watched{}}
+	}
+	return w
+}
+
+func (w *watcher) bucket(ref rhumb.PartitionRef) *bucket {
+	h := (uint64(ref.ID) + uint64(ref.Shard)<<32) * 0x9e3779b97f4a7c15
+	return &w.buckets[h>>32%watchBuckets]
+}
+
+// update makes sources the set that is watched.
+func (w *watcher) update(sources map[rhumb.PartitionRef]*source) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ref, old := range w.sources {
+		if sources[ref] == nil {
+			if old.holds == 0 {
+				w.leave(ref)
+			}
+			delete(w.sources, ref)
+		}
+	}
+	for ref, s := range sources {
+		if old := w.sources[ref]; old != nil {
+			old.source = s
+			continue
+		}
+		w.sources[ref] = &watched{source: s, seen: rhumb.NoOffset}
+		w.enter(ref)
+	}
+}
+
+func (w *watcher) enter(ref rhumb.PartitionRef) {
+	b := w.bucket(ref)
+	b.members[ref] = w.sources[ref]
+	w.log.AddWaiter(ref, b.waiter)
+}
+
+func (w *watcher) leave(ref rhumb.PartitionRef) {
+	b := w.bucket(ref)
+	delete(b.members, ref)
+	w.log.RemoveWaiter(ref, b.waiter)
+}
+
+// hold takes a partition out of its bucket until as many calls of unhold.
+func (w *watcher) hold(ref rhumb.PartitionRef) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s := w.sources[ref]; s != nil {
+		if s.holds++; s.holds == 1 {
+			w.leave(ref)
+		}
+	}
+}
+
+// unhold puts a partition back. seen is the own end up to which its session has
+// looked: what came after it is reported.
+func (w *watcher) unhold(ref rhumb.PartitionRef, seen rhumb.Offset) {
+	w.mu.Lock()
+	s := w.sources[ref]
+	if s == nil || s.holds == 0 {
+		w.mu.Unlock()
+		return
+	}
+	if s.holds--; s.holds == 0 {
+		s.seen = seen
+		w.enter(ref)
+	}
+	w.mu.Unlock()
+	// What grew before the waiter was back would be signalled to nobody.
+	if st, ok := w.log.State(ref); ok && ownEnd(&st) > seen {
+		w.grew(s.source)
+	}
+}
+
+// run watches until the context ends.
+func (w *watcher) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for i := range w.buckets {
+		wg.Go(func() {
+			b := &w.buckets[i]
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-b.waiter.C:
+					for _, s := range w.grown(b) {
+						w.grew(s)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	w.update(nil)
+}
+
+// grown gives the members of a bucket whose own end moved since it was last seen.
+func (w *watcher) grown(b *bucket) []*source {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var grown []*source
+	for ref, s := range b.members {
+		if st, ok := w.log.State(ref); ok && ownEnd(&st) > s.seen {
+			s.seen = ownEnd(&st)
+			grown = append(grown, s.source)
+		}
+	}
+	return grown
+}

@@ -1,0 +1,113 @@
+package replicator
+
+import (
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// LinkState says whether a link has a connection.
+type LinkState string
+
+// The states of a link.
+const (
+	LinkConnected    LinkState = "connected"
+	LinkDisconnected LinkState = "disconnected" // dialling or waiting to be dialled
+	LinkRefused      LinkState = "refused"      // reached, but one side refuses the other
+	LinkUnused       LinkState = "unused"       // no edge leads to or from this region
+)
+
+// SessionState says what the flow of one partition to one region does.
+type SessionState string
+
+// The states of a partition's flow.
+const (
+	SessionIdle         SessionState = "idle"         // everything is confirmed
+	SessionFlowing      SessionState = "flowing"      // moving, or asking where to start
+	SessionHeld         SessionState = "held"         // waits for a budget of ours or for the log to be flushed
+	SessionStalled      SessionState = "stalled"      // refused for now, or no progress: tried again
+	SessionDisconnected SessionState = "disconnected" // no connection
+	SessionDiverged     SessionState = "diverged"     // the two logs differ: a person must decide
+)
+
+// Status is a picture of all links at one moment.
+type Status struct {
+	At     time.Time        `json:"at"`
+	Region rhumb.RegionName `json:"region"`
+	Links  []LinkStatus     `json:"links"`
+	// SendBytes and ReceiveBytes are what is taken of the node's budgets.
+	SendBytes         int64 `json:"send_bytes"`
+	SendBytesLimit    int64 `json:"send_bytes_limit"`
+	ReceiveBytes      int64 `json:"receive_bytes"`
+	ReceiveBytesLimit int64 `json:"receive_bytes_limit"`
+}
+
+// LinkStatus tells about the link to one region.
+type LinkStatus struct {
+	Peer        rhumb.RegionName   `json:"peer"`
+	Number      rhumb.RegionNumber `json:"number"`
+	State       LinkState          `json:"state"`
+	Since       time.Time          `json:"since"` // of State
+	Remote      string             `json:"remote,omitempty"`
+	Dialled     bool               `json:"dialled"` // by this region
+	LastError   string             `json:"last_error,omitempty"`
+	LastErrorAt time.Time          `json:"last_error_at,omitzero"`
+
+	Connects uint64 `json:"connects,string"` // connections that got past hello
+	Rebuilds uint64 `json:"rebuilds,string"` // sessions that the watchdog rebuilt
+
+	RTT         time.Duration `json:"rtt_ns"`
+	ClockOffset time.Duration `json:"clock_offset_ns"`   // peer's wall clock minus ours
+	ClockAt     time.Time     `json:"clock_at,omitzero"` // when the offset was observed
+
+	SentBytes       uint64  `json:"sent_bytes,string"` // of batches, counted again when sent again
+	ReceivedBytes   uint64  `json:"received_bytes,string"`
+	SentBatches     uint64  `json:"sent_batches,string"`
+	ReceivedBatches uint64  `json:"received_batches,string"`
+	ConfirmedBytes  uint64  `json:"confirmed_bytes,string"`
+	SendRate        float64 `json:"send_rate"` // bytes per second over the last seconds
+	ReceiveRate     float64 `json:"receive_rate"`
+
+	Partitions []PartitionStatus `json:"partitions"`
+	Inbound    []InboundStatus   `json:"inbound"`
+}
+
+// Lag is how far a destination is behind. It is zero only if the destination
+// has confirmed everything. Figures are of Status.At.
+type Lag struct {
+	// Known is false while the destination has not told its watermark to this
+	// process: then Records counts everything that is kept here.
+	Known   bool          `json:"known"`
+	Records int64         `json:"records"` // at most: it counts offsets, and others' records take some
+	Bytes   int64         `json:"bytes"`   // sent ones exactly, others by the partition's mean
+	Age     time.Duration `json:"age_ns"`  // of the oldest record that is not confirmed
+}
+
+// PartitionStatus tells about one partition's flow to the link's peer.
+type PartitionStatus struct {
+	Topic       rhumb.Topic  `json:"topic"`
+	Partition   int32        `json:"partition"`
+	Life        rhumb.Life   `json:"life"`
+	State       SessionState `json:"state"`
+	Since       time.Time    `json:"since"` // of State
+	Lag         Lag          `json:"lag"`
+	Confirmed   rhumb.Offset `json:"confirmed"` // the destination's watermark, NoOffset if not known
+	ConfirmedAt time.Time    `json:"confirmed_at,omitzero"`
+	End         rhumb.Offset `json:"end"` // last own offset that may leave
+	Rebuilds    uint64       `json:"rebuilds,string"`
+	LastError   string       `json:"last_error,omitempty"`
+	LastErrorAt time.Time    `json:"last_error_at,omitzero"`
+}
+
+// InboundStatus tells about one partition's flow from the link's peer: the
+// receiver's check of what the peer says of itself.
+type InboundStatus struct {
+	Topic     rhumb.Topic  `json:"topic"`
+	Partition int32        `json:"partition"`
+	Life      rhumb.Life   `json:"life"` // of the origin
+	Open      bool         `json:"open"` // false while this region looks up where it stands
+	Watermark rhumb.Offset `json:"watermark"`
+	Head      rhumb.Offset `json:"head"`       // first offset that could not leave the origin, as it said last
+	Held      int64        `json:"held_bytes"` // arrived and not stored yet
+	At        time.Time    `json:"at"`         // when it last moved
+}

@@ -1,0 +1,75 @@
+package replicator
+
+import (
+	"context"
+	"time"
+)
+
+// strikes is how many times the watchdog rebuilds sessions of a connection, with
+// no progress of any session between, before it gives the connection up.
+const strikes = 3
+
+// watch rebuilds sessions that have something to do and make no progress. A
+// stream that takes nothing is given up with all its sessions; a connection on
+// which nothing ever moves again is replaced.
+func (c *conn) watch(ctx context.Context) error {
+	after := c.m.cfg.Limits.Watchdog
+	tick := time.NewTicker(after / 8)
+	defer tick.Stop()
+	hits, progress := 0, c.confirms.Load()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			if p := c.confirms.Load(); p != progress {
+				hits, progress = 0, p
+			}
+			if c.rebuild(now, after) == 0 {
+				continue
+			}
+			if hits++; hits >= strikes {
+				return errStuck
+			}
+		}
+	}
+}
+
+// rebuild ends stuck sessions, which makes their flows open new ones, and tells
+// how many they were.
+func (c *conn) rebuild(now time.Time, after time.Duration) int {
+	n := 0
+	for _, s := range c.lanes.all() {
+		stuck, lane := s.stuck(now, after)
+		if !stuck {
+			continue
+		}
+		n++
+		s.flow.rebuilt()
+		s.cancel(errWatchdog)
+		if lane {
+			c.lanes.giveUp(s.lane)
+		}
+	}
+	if n > 0 {
+		c.link.counters.rebuilds.Add(uint64(n))
+		c.m.log.Warn("sessions made no progress and are built anew", "peer_region", c.link.name, "sessions", n)
+	}
+	return n
+}
+
+func (ls *lanes) all() []*sending {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	all := make([]*sending, 0, len(ls.sessions))
+	for _, s := range ls.sessions {
+		all = append(all, s)
+	}
+	return all
+}
+
+func (f *flow) rebuilt() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status.rebuilds++
+}
