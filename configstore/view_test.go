@@ -160,6 +160,37 @@ func TestI5StoreDownForAnHour(t *testing.T) {
 	})
 }
 
+// TestH8StoreRestoredFromOldSnapshot: nothing rolls back, nothing is written, and
+// the status names each key with both versions, until the highest copies are back.
+func TestH8StoreRestoredFromOldSnapshot(t *testing.T) {
+	a := small(t)
+	old := a.store.Snapshot()
+	a.ok(a.mesh("acme", "n", "us", "eu", "ap"))
+	a.ok(a.tenant("other"))
+	v := openView(t, a.store, &configstore.MemoryKeeper{})
+	highest := a.store.Snapshot()
+	a.store.Restore(old)
+	a.refused(v.Refresh(t.Context()), rhumb.KindForbidden, "went back")
+	st := v.Status()
+	reasons := []string{
+		"the store has version 1, this region saw version 2",
+		"the store has none, this region saw version 1",
+	}
+	if st.State != configstore.StateWentBack || len(st.Problems) != 2 || st.Problems[0].Reason != reasons[0] || st.Problems[1].Reason != reasons[1] {
+		t.Fatalf("%+v", st)
+	}
+	_, err := v.Writer("x").PutTenant(t.Context(), "new", func(*configstore.Tenant) error { return nil })
+	a.refused(err, rhumb.KindForbidden, "namespaces/acme/n", "tenants/other")
+	if len(a.store.Snapshot()) != len(old) || len(v.Edges()) != 6 {
+		t.Fatal("something was written or rolled back")
+	}
+	a.store.Restore(highest)
+	a.ok(v.Refresh(t.Context()))
+	if st := v.Status(); st.State != configstore.StateCurrent || len(st.Problems) != 0 {
+		t.Fatalf("%+v", st)
+	}
+}
+
 // TestRefusedDocumentLeavesTheFormerInForce: a newer region stores what this
 // version lacks.
 func TestRefusedDocumentLeavesTheFormerInForce(t *testing.T) {

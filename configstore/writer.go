@@ -1,6 +1,7 @@
 package configstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -10,7 +11,8 @@ import (
 
 // Writer is the only way to change documents: it reads, edits, validates and
 // puts with compare-and-set, and begins again when somebody else was faster. It
-// may be used concurrently.
+// may be used concurrently. An edit that changes nothing stores nothing, so that
+// regions act on real changes only.
 //
 // An edit function gets what is stored (the zero document, with its names, if
 // there is none or a tombstone) and changes it in place. It may be called
@@ -75,6 +77,9 @@ func (c change[T]) run(ctx context.Context, w *Writer, read func(Document) (T, [
 		if err != nil {
 			return none, err
 		}
+		if stored != nil && sameContent(d, *stored) {
+			return *old, nil
+		}
 		err = w.store.Put(ctx, d)
 		if err == nil {
 			w.after(ctx)
@@ -85,6 +90,21 @@ func (c change[T]) run(ctx context.Context, w *Writer, read func(Document) (T, [
 		}
 	}
 	return none, rhumb.Errorf(rhumb.KindUnavailable, "configstore: %s changed under %d attempts to change it", c.key, putAttempts)
+}
+
+// sameContent compares all but the fields of Meta that each version has anew.
+func sameContent(a, b Document) bool {
+	x, errX := parseObject(a.JSON)
+	y, errY := parseObject(b.JSON)
+	if errX != nil || errY != nil {
+		return false
+	}
+	for _, o := range []object{x, y} {
+		delete(o, "version")
+		delete(o, "updated_at")
+		delete(o, "updated_by")
+	}
+	return bytes.Equal(x.canonical(), y.canonical())
 }
 
 // read gives the stored document, and decoded if it is not a tombstone.

@@ -3,6 +3,7 @@ package configstore_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,6 +141,10 @@ func TestRegionNumbersAreNeverUsedAgain(t *testing.T) {
 	if r, _ := a.RegisterRegion(ctx, configstore.Region{Name: "sa"}, 0); r.Number != 11 { // 10 went with the refused one
 		t.Fatalf("sa got %d", r.Number)
 	}
+	a.put(configstore.RegionKey("by-hand"), `,"number":50`) // above what the mesh's document knows
+	if r, err := put(configstore.Region{Name: "br"}); err != nil || r.Number != 51 {
+		t.Fatalf("br got %d, %v", r.Number, err)
+	}
 	_, err = a.RegisterRegion(ctx, configstore.Region{Name: "zz"}, rhumb.MaxRegionNumber)
 	a.refused(err, rhumb.KindInvalid, "all 32767")
 	_, err = configstore.NewWriter(embedded.NewMemory(), "x").RegisterRegion(ctx, configstore.Region{Name: "us"}, 0)
@@ -199,6 +204,51 @@ func TestDeletionCountOnlyGrows(t *testing.T) {
 	}
 	a.refused(put(func(tp *configstore.Topic) { tp.Deletions = 0 }), rhumb.KindInvalid, "deletions", "only grows")
 	a.ok(put(func(tp *configstore.Topic) { tp.Partitions = 4 })) // a new life may be smaller
+}
+
+// TestG73UnchangedPolicyIsNotAChange: an edit without effect stores nothing, and
+// one that leaves the edges alone leaves them as they are.
+func TestG73UnchangedPolicyIsNotAChange(t *testing.T) {
+	a := small(t)
+	before := a.store.Snapshot()
+	a.ok(a.mesh("acme", "n", "us", "eu"))
+	a.ok(a.tenant("acme"))
+	for key, d := range a.store.Snapshot() {
+		if d.Hash() != before[key].Hash() {
+			t.Fatalf("%s became %s", key, d.JSON)
+		}
+	}
+	v := openView(t, a.store, &configstore.MemoryKeeper{})
+	edges := v.Edges()
+	a.ok(a.tenant("acme", "us", "eu"))
+	a.ok(v.Refresh(t.Context()))
+	if got := v.Edges(); !slices.Equal(got, edges) {
+		t.Fatalf("edges %v became %v", edges, got)
+	}
+}
+
+// TestG70StoppingIsNotDeleting: a region that leaves a policy keeps its document,
+// its number and the namespace; no deletion count moves.
+func TestG70StoppingIsNotDeleting(t *testing.T) {
+	a := small(t)
+	a.ok(a.mesh("acme", "n", "us", "eu", "ap"))
+	topic := rhumb.Topic{Tenant: "acme", Namespace: "n", Name: "x"}
+	_, err := a.PutTopic(t.Context(), topic, func(tp *configstore.Topic) error { tp.Partitions = 3; return nil })
+	a.ok(err)
+	v := openView(t, a.store, &configstore.MemoryKeeper{})
+	a.ok(a.mesh("acme", "n", "us", "eu"))
+	a.ok(v.Refresh(t.Context()))
+	_, region := v.Region("ap")
+	_, namespace := v.Namespace("acme", "n")
+	tp, _ := v.TopicDoc(topic)
+	if !region || !namespace || tp.Deletions != 0 || tp.Partitions != 3 || len(v.EdgesTo("ap")) != 0 || len(v.Edges()) != 2 {
+		t.Fatalf("region %v, namespace %v, topic %+v, edges %v", region, namespace, tp, v.Edges())
+	}
+	a.ok(a.DeleteNamespace(t.Context(), "acme", "n"))
+	a.ok(v.Refresh(t.Context()))
+	if tp, ok := v.TopicDoc(topic); !ok || tp.Deletions != 0 {
+		t.Fatalf("topic %+v", tp)
+	}
 }
 
 // TestWriteThatNeverWinsEnds: a backend that always has a conflict is not tried

@@ -73,6 +73,9 @@ func TestWriterDiesAtEachStep(t *testing.T) {
 			}
 			waitFor(1)
 			writer.step = func(name string) error {
+				if name == "rename" { // the watch looks between the first mark and the rename
+					<-time.After(20 * reader.poll)
+				}
 				if name == step {
 					return crash
 				}
