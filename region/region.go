@@ -69,7 +69,7 @@ func (r *Region) openShard(id rhumb.ShardID) (*shard.Shard, error) {
 		changed = r.topicsChanged
 	}
 	return shard.Open(shard.Config{
-		ID: id, Region: r.cfg.Number, Node: nodeID, Voters: []uint64{nodeID}, Storage: r.cfg.Store.Shard(id),
+		ID: id, Region: r.cfg.Number, Node: nodeID, Voters: []uint64{nodeID}, Storage: shard.OnDisk(r.cfg.Store.Shard(id)),
 		Synced: r.cfg.Durability == storage.DurabilityFsync, Budget: r.budget, Logger: r.cfg.Logger,
 		Refuse: r.cfg.Store.Writable, Changed: changed,
 	})

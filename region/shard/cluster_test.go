@@ -113,7 +113,9 @@ func (c *cluster) crash(id uint64) {
 func (n *replica) Send(m *Message) {
 	c := n.c
 	c.mu.Lock()
-	c.chunked += len(m.Batches)
+	if m.Kind == MessagePiece && m.Seq > 0 {
+		c.chunked++ // the twin sends rows first, then a batch per piece
+	}
 	if m.Kind == MessageOffer {
 		c.offers++
 	}

@@ -2,7 +2,9 @@ package shard
 
 import (
 	"bytes"
+	"encoding/gob"
 	"errors"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -63,11 +65,16 @@ type memState struct {
 	rows        map[string][]byte
 	logs        map[rhumb.PartitionID][]Stored
 	starts      map[rhumb.PartitionID]rhumb.Offset
+	raft        map[placeOf]uint64 // entry that brought a batch
+}
+
+func newMemState() memState {
+	return memState{rows: map[string][]byte{}, logs: map[rhumb.PartitionID][]Stored{}, starts: map[rhumb.PartitionID]rhumb.Offset{}, raft: map[placeOf]uint64{}}
 }
 
 func (s *memState) clone() memState {
 	c := *s
-	c.rows, c.starts, c.logs = maps.Clone(s.rows), maps.Clone(s.starts), maps.Clone(s.logs)
+	c.rows, c.starts, c.logs, c.raft = maps.Clone(s.rows), maps.Clone(s.starts), maps.Clone(s.logs), maps.Clone(s.raft)
 	for id, l := range c.logs {
 		c.logs[id] = l[:len(l):len(l)]
 	}
@@ -76,7 +83,7 @@ func (s *memState) clone() memState {
 
 func newMemDisk(seed uint64) *memDisk {
 	d := &memDisk{rng: rand.New(rand.NewPCG(seed, 7)), hs: &raftpb.HardState{}, conf: &raftpb.ConfState{}}
-	d.state = memState{rows: map[string][]byte{}, logs: map[rhumb.PartitionID][]Stored{}, starts: map[rhumb.PartitionID]rhumb.Offset{}}
+	d.state = newMemState()
 	d.durable = d.state.clone()
 	return d
 }
@@ -207,34 +214,130 @@ func (d *memDisk) Save(hs *raftpb.HardState, entries []*raftpb.Entry, _ bool, do
 	d.queueWrite(&memWrite{done: done, hs: hs, add: add})
 }
 
-func (d *memDisk) Install(s *Snapshot, done func(error)) {
+// memPiece is all that a snapshot of this twin is, in two pieces: rows, batches.
+type memPiece struct {
+	Rows    []KV
+	Batches []Stored
+}
+
+type memSource struct {
+	meta   *raftpb.SnapshotMetadata
+	pieces []memPiece
+}
+
+func (s *memSource) Metadata() *raftpb.SnapshotMetadata { return s.meta }
+func (s *memSource) Close() error                       { return nil }
+
+func (s *memSource) Next() ([]byte, error) {
+	if len(s.pieces) == 0 {
+		return nil, io.EOF
+	}
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(s.pieces[0]); err != nil {
+		return nil, err
+	}
+	s.pieces = s.pieces[1:]
+	return b.Bytes(), nil
+}
+
+func (d *memDisk) OpenSnapshot(after uint64) (SnapshotSource, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	st := memState{index: s.Index, term: s.Term, conf: s.Conf, rows: map[string][]byte{}, logs: map[rhumb.PartitionID][]Stored{}, starts: map[rhumb.PartitionID]rhumb.Offset{}}
-	for _, kv := range s.Rows {
-		st.rows[string(kv.Key)] = slices.Clone(kv.Value)
-		if kv.Key[0] == tablePosition {
-			id, _, _ := keyID(kv.Key)
-			p := &partition{id: id}
-			if err := decodePosition(p, kv.Value); err != nil {
-				panic(err)
+	s := &memSource{meta: &raftpb.SnapshotMetadata{Index: new(d.state.index), Term: new(d.state.term), ConfState: d.state.conf}}
+	var rows memPiece
+	for _, k := range slices.Sorted(maps.Keys(d.state.rows)) {
+		rows.Rows = append(rows.Rows, KV{Key: []byte(k), Value: d.state.rows[k]})
+	}
+	s.pieces = append(s.pieces, rows)
+	for id, log := range d.state.logs {
+		for _, b := range log {
+			if d.state.raft[placeOf{id, b.Base}] > after && lastOf(b) >= d.state.starts[id] {
+				s.pieces = append(s.pieces, memPiece{Batches: []Stored{b}})
 			}
-			st.starts[id] = p.logStart
-			st.logs[id] = slices.Clone(d.state.logs[id])
 		}
 	}
-	for _, b := range s.Batches {
-		st.logs[b.Envelope.Partition] = append(st.logs[b.Envelope.Partition], b)
+	return s, nil
+}
+
+type placeOf struct {
+	id   rhumb.PartitionID
+	base rhumb.Offset
+}
+
+type memInstall struct {
+	d    *memDisk
+	meta *raftpb.SnapshotMetadata
+	all  memPiece
+	st   memState
+}
+
+func (d *memDisk) BeginInstall(meta *raftpb.SnapshotMetadata) (SnapshotInstall, error) {
+	if meta.GetIndex() <= d.state.index {
+		return nil, errors.New("old snapshot")
 	}
-	hs := s.HardState
+	return &memInstall{d: d, meta: meta}, nil
+}
+
+func (in *memInstall) Add(piece []byte, done func(error)) error {
+	var p memPiece
+	if err := gob.NewDecoder(bytes.NewReader(piece)).Decode(&p); err != nil {
+		return err
+	}
+	in.all.Rows, in.all.Batches = append(in.all.Rows, p.Rows...), append(in.all.Batches, p.Batches...)
+	in.d.mu.Lock()
+	defer in.d.mu.Unlock()
+	in.d.queueWrite(&memWrite{done: done})
+	return nil
+}
+
+func (in *memInstall) Abort() {}
+
+func (in *memInstall) Commit(hs *raftpb.HardState, done func(error)) {
+	d := in.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	in.st = newMemState()
+	in.st.index, in.st.term, in.st.conf = in.meta.GetIndex(), in.meta.GetTerm(), in.meta.GetConfState()
+	ends := map[rhumb.PartitionID]rhumb.Offset{}
+	for _, kv := range in.all.Rows {
+		in.st.rows[string(kv.Key)] = slices.Clone(kv.Value)
+		if kv.Key[0] != tablePosition {
+			continue
+		}
+		id, _, _ := keyID(kv.Key)
+		p := &partition{id: id}
+		if err := decodePosition(p, kv.Value); err != nil {
+			panic(err)
+		}
+		in.st.starts[id], in.st.logs[id] = p.logStart, slices.Clone(d.state.logs[id])
+		for _, b := range in.st.logs[id] {
+			in.st.raft[placeOf{id, b.Base}] = d.state.raft[placeOf{id, b.Base}]
+			ends[id] = lastOf(b) + 1
+		}
+	}
+	for _, b := range in.all.Batches {
+		if id := b.Envelope.Partition; b.Base >= ends[id] {
+			in.st.logs[id] = append(in.st.logs[id], b)
+			in.st.raft[placeOf{id, b.Base}] = in.st.index
+			ends[id] = lastOf(b) + 1
+		}
+	}
 	if hs == nil {
 		hs = d.hs
 	}
-	d.state, d.conf, d.hs = st, s.Conf, hs
-	d.base, d.baseTerm, d.entries = s.Index, s.Term, nil
-	c := st.clone()
-	d.queueWrite(&memWrite{done: done, snap: &memImage{hs, s.Index, s.Term, nil}, snapSt: &c})
-	d.flushed = s.Index
+	d.hs = hs
+	c := in.st.clone()
+	d.queueWrite(&memWrite{done: done, snap: &memImage{hs, in.st.index, in.st.term, nil}, snapSt: &c})
+}
+
+func (in *memInstall) Finish() error {
+	d := in.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.state, d.conf = in.st.clone(), in.st.conf
+	d.base, d.baseTerm, d.entries = in.st.index, in.st.term, nil
+	d.flushed = in.st.index
+	return nil
 }
 
 func (d *memDisk) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
@@ -321,6 +424,7 @@ func (d *memDisk) Apply(u *Update) error {
 	}
 	for _, b := range u.Batches {
 		s.logs[b.Partition] = append(s.logs[b.Partition], Stored{Base: b.Base, Envelope: b.Envelope, Batch: b.Bytes[88:]})
+		s.raft[placeOf{b.Partition, b.Base}] = b.Index
 	}
 	for _, l := range u.LogStarts {
 		s.starts[l.Partition] = max(s.starts[l.Partition], l.Start)

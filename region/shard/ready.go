@@ -88,7 +88,7 @@ func (s *Shard) stepDown() {
 	s.abandon(s.notLeader())
 	s.reads.fail(s.notLeader())
 	s.flush.fail(s.notLeader())
-	s.snap.outgoing = nil
+	s.endOffers()
 }
 
 func (s *Shard) notLeader() error {
@@ -98,6 +98,10 @@ func (s *Shard) notLeader() error {
 // save gives the storage what Raft wants written. A commit index alone is not
 // worth a frame: it is learned again after a restart.
 func (s *Shard) save(m *raftpb.Message) {
+	if s.snap.committing {
+		s.snap.held = append(s.snap.held, m)
+		return
+	}
 	var hs *raftpb.HardState
 	mustSync := len(m.GetEntries()) > 0
 	if m.Term != nil || m.Vote != nil || m.Commit != nil {
@@ -108,7 +112,7 @@ func (s *Shard) save(m *raftpb.Message) {
 	}
 	responses := m.GetResponses()
 	if snap := m.GetSnapshot(); !raft.IsEmptySnap(snap) {
-		s.install(snap, hs, responses)
+		s.install(snap.GetMetadata(), hs, responses)
 		return
 	}
 	if !mustSync && len(responses) == 0 {

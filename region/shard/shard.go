@@ -237,6 +237,9 @@ func (s *Shard) turn() error {
 	if err := s.ready(); err != nil {
 		return err
 	}
+	if s.snap.taken != nil && !s.snap.committing {
+		s.giveUp() // Raft had no use for it: it caught up meanwhile
+	}
 	for _, call := range calls {
 		call()
 	}
@@ -347,6 +350,8 @@ func (s *Shard) close(cause error) {
 	}
 	s.reads.fail(err)
 	s.flush.fail(err)
+	s.giveUp()
+	s.endOffers()
 	s.wakeAll()
 }
 

@@ -26,6 +26,11 @@ type Storage interface {
 	Apply(u *Update) error
 	// Compact says that no follower needs entries up to index any more.
 	Compact(index uint64)
+	// OpenSnapshot opens the state as applied now, but for the batches that entries
+	// up to after brought.
+	OpenSnapshot(after uint64) (SnapshotSource, error)
+	// BeginInstall begins to take in a snapshot of a later entry than is applied.
+	BeginInstall(meta *raftpb.SnapshotMetadata) (SnapshotInstall, error)
 
 	// FlushedIndex gives the last entry that is on this node's disk for sure.
 	FlushedIndex() uint64
@@ -38,8 +43,6 @@ type Storage interface {
 	Bytes(p rhumb.PartitionID) int64
 	RetentionStart(p rhumb.PartitionID, r Retention) rhumb.Offset
 }
-
-var _ Storage = (*storage.Shard)(nil)
 
 // What the storage takes.
 type (
@@ -61,18 +64,33 @@ type (
 	Retention = storage.Retention
 )
 
-// Installer is a storage that can be filled up by a snapshot.
-type Installer interface {
-	// Install replaces all that the shard has by a snapshot: entries, tables, and
-	// batches where the snapshot's are new. done is called once it is flushed.
-	Install(s *Snapshot, done func(error))
+// SnapshotSource gives a shard's state at one entry in pieces; io.EOF after the
+// last. It must be closed soon.
+type SnapshotSource interface {
+	Metadata() *raftpb.SnapshotMetadata
+	Next() ([]byte, error)
+	Close() error
 }
 
-// Snapshot is a shard's state at an entry.
-type Snapshot struct {
-	Index, Term uint64
-	Conf        *raftpb.ConfState
-	HardState   *raftpb.HardState // to be stored with it; nil: unchanged
-	Rows        []KV
-	Batches     []Stored // those that the receiver named as missing
+// SnapshotInstall takes a snapshot in. What was added means nothing until Commit
+// is done. Nothing is saved between Commit and Finish; after Finish the tables
+// are read anew.
+type SnapshotInstall interface {
+	Add(piece []byte, done func(error)) error
+	Commit(hs *raftpb.HardState, done func(error))
+	Finish() error
+	Abort()
+}
+
+// OnDisk is a shard's part of a store as its Storage.
+func OnDisk(s *storage.Shard) Storage { return diskStorage{s} }
+
+type diskStorage struct{ *storage.Shard }
+
+func (d diskStorage) OpenSnapshot(after uint64) (SnapshotSource, error) {
+	return d.Shard.OpenSnapshot(after)
+}
+
+func (d diskStorage) BeginInstall(meta *raftpb.SnapshotMetadata) (SnapshotInstall, error) {
+	return d.Shard.BeginInstall(meta)
 }

@@ -6,7 +6,6 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -22,13 +21,13 @@ type MessageKind uint8
 
 // The kinds of messages.
 const (
-	MessageRaft     MessageKind = 1 // Raft's own
-	MessageFlushed  MessageKind = 2 // a follower has flushed its log up to Index
-	MessageOffer    MessageKind = 3 // Raft's snapshot message: the receiver is too late for entries
-	MessagePull     MessageKind = 4 // the receiver of an offer wants a chunk; the first pull says what it has
-	MessageChunk    MessageKind = 5 // a part of a snapshot
-	MessageNoOffer  MessageKind = 6 // a pull that nobody knows of: start again
-	maxMessageParts             = 1 << 20
+	MessageRaft    MessageKind = 1 // Raft's own
+	MessageFlushed MessageKind = 2 // a follower has flushed its log up to Index
+	MessageOffer   MessageKind = 3 // Raft's snapshot message: the receiver is too late for entries
+	MessagePull    MessageKind = 4 // the receiver of an offer, which has applied up to Index, wants a piece
+	MessagePiece   MessageKind = 5 // a piece of the snapshot at Index
+	MessageNoOffer MessageKind = 6 // a pull that nobody knows of: start again
+	maxPieces                  = 1 << 24
 )
 
 // Message goes from one replica of a shard to another.
@@ -37,24 +36,16 @@ type Message struct {
 	Shard    rhumb.ShardID
 	From, To uint64
 	Term     uint64
-	Index    uint64
+	Index    uint64 // of an entry: see Kind
 
 	Raft *raftpb.Message // MessageRaft, MessageOffer
 
 	// Of snapshots.
 	Transfer uint64 // chosen by the receiver
-	Seq      uint32 // number of the chunk
+	Seq      uint32 // number of the piece
 	Last     bool   // nothing follows
 	Conf     *raftpb.ConfState
-	Have     []Have
-	Rows     []KV
-	Batches  [][]byte // envelope and batch
-}
-
-// Have says how much of a partition's log the receiver of a snapshot has.
-type Have struct {
-	Partition rhumb.PartitionID
-	End       rhumb.Offset
+	Piece    []byte // as the storage gave it
 }
 
 const messageVersion = 1
@@ -78,18 +69,7 @@ func (m *Message) Append(b []byte) ([]byte, error) {
 		}
 		b = putString(putUint(b, 1), raw)
 	}
-	b = putUint(b, uint64(len(m.Have)))
-	for _, h := range m.Have {
-		b = putInt(putUint(b, uint64(h.Partition)), int64(h.End))
-	}
-	b = putUint(b, uint64(len(m.Rows)))
-	for _, kv := range m.Rows {
-		b = putString(putString(b, kv.Key), kv.Value)
-	}
-	b = putUint(b, uint64(len(m.Batches)))
-	for _, batch := range m.Batches {
-		b = putString(b, batch)
-	}
+	b = putString(b, m.Piece)
 	return b, nil
 }
 
@@ -111,17 +91,9 @@ func DecodeMessage(b []byte) (*Message, error) {
 		m.Conf = &raftpb.ConfState{}
 		r.proto(m.Conf)
 	}
-	for range r.count(2) {
-		m.Have = append(m.Have, Have{rhumb.PartitionID(r.uint()), rhumb.Offset(r.int())})
-	}
-	for range r.count(2) {
-		m.Rows = append(m.Rows, KV{Key: r.bytes(), Value: r.bytes()})
-	}
-	for range r.count(1) {
-		m.Batches = append(m.Batches, r.long())
-	}
+	m.Piece = r.long()
 	switch {
-	case r.bad || seq > maxMessageParts || len(r.b) > 0:
+	case r.bad || seq > maxPieces || len(r.b) > 0:
 		return nil, rhumb.Errorf(rhumb.KindCorrupt, "shard: message of kind %d does not fit its %d bytes", m.Kind, len(b))
 	case (m.Kind == MessageRaft || m.Kind == MessageOffer) && m.Raft == nil:
 		return nil, rhumb.Errorf(rhumb.KindCorrupt, "shard: message of kind %d without content", m.Kind)
@@ -132,7 +104,7 @@ func DecodeMessage(b []byte) (*Message, error) {
 // long takes a value that may be as long as a batch.
 func (r *reader) long() []byte {
 	n, size := binary.Uvarint(r.b)
-	if size <= 0 || n > codec.MaxBatchSize+codec.MaxEnvelopeSize {
+	if size <= 0 || n > maxEntryBytes {
 		r.fail()
 		return nil
 	}
@@ -161,7 +133,7 @@ func (s *Shard) send(m *raftpb.Message) {
 	switch m.GetType() {
 	case raftpb.MsgSnap:
 		kind = MessageOffer
-		s.snap.offer(m.GetTo(), m.GetSnapshot().GetMetadata().GetIndex())
+		s.offer(m.GetTo(), m.GetSnapshot().GetMetadata().GetIndex())
 	case raftpb.MsgAppResp:
 		if !m.GetReject() {
 			s.flush.verified = max(s.flush.verified, m.GetIndex())
@@ -193,11 +165,11 @@ func (s *Shard) receive(m *Message) {
 		s.takeOffer(m)
 	case MessagePull:
 		s.takePull(m)
-	case MessageChunk:
-		s.takeChunk(m)
+	case MessagePiece:
+		s.takePiece(m)
 	case MessageNoOffer:
 		if in := s.snap.incoming; in != nil && in.transfer == m.Transfer {
-			s.snap.incoming = nil
+			s.giveUp()
 		}
 	}
 }
