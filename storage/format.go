@@ -67,6 +67,24 @@ func parseFormat(b []byte) (f format, err error) {
 	return f, nil
 }
 
+// FormatInfo is what a data directory's FORMAT file says.
+type FormatInfo struct {
+	Version, MinReader uint16
+	Data, Mesh         rhumb.UUID
+	Shards             int // data shards
+}
+
+// ReadFormat reads the FORMAT file of a data directory, for tools. It takes no lock
+// and changes nothing.
+func ReadFormat(fsys vfs.FS, dir string) (FormatInfo, error) {
+	b, err := readFile(fsys, filepath.Join(dir, formatName), maxFormatSize)
+	if err != nil {
+		return FormatInfo{}, err
+	}
+	f, err := parseFormat(b)
+	return FormatInfo{f.version, f.minReader, f.data, f.mesh, int(f.shards)}, err
+}
+
 // openFormat reads the FORMAT file, or makes it in a new directory.
 func openFormat(cfg *Config) (format, error) {
 	b, err := readFile(cfg.FS, filepath.Join(cfg.Dir, formatName), maxFormatSize)

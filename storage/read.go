@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -248,16 +247,18 @@ func (sh *Shard) fetchRaw(p rhumb.PartitionID, refs []index.Ref) (out []Stored, 
 		for i+n < len(refs) && raw[i+n] == nil && joins(&refs[i], &refs[i+n-1], &refs[i+n]) {
 			n++
 		}
-		if err := sh.store.readRun(refs[i:i+n], raw[i:i+n]); err != nil {
+		if err := sh.store.readRun(p, refs[i:i+n], raw[i:i+n]); err != nil {
 			return nil, nil, err
 		}
 		i += n
 	}
 	out = make([]Stored, len(refs))
 	for i := range refs {
-		if err := out[i].decode(p, &refs[i], raw[i]); err != nil {
+		e, batch, err := refs[i].Open(p, raw[i], false)
+		if err != nil {
 			return nil, nil, err
 		}
+		out[i] = Stored{Base: refs[i].Base, Envelope: e, Batch: batch}
 	}
 	return out, raw, nil
 }
@@ -295,7 +296,7 @@ func joins(first, last, next *index.Ref) bool {
 
 // readRun reads batches that lie close together in one file. The file is pinned,
 // so that deletion does not take it away in the middle.
-func (s *Store) readRun(refs []index.Ref, raw [][]byte) error {
+func (s *Store) readRun(p rhumb.PartitionID, refs []index.Ref, raw [][]byte) error {
 	first, last := &refs[0], &refs[len(refs)-1]
 	size := last.Pos + uint64(last.Size) - first.Pos
 	buf := make([]byte, size)
@@ -308,40 +309,10 @@ func (s *Store) readRun(refs []index.Ref, raw [][]byte) error {
 	}
 	for i := range refs {
 		at := refs[i].Pos - first.Pos
-		b := buf[at : at+uint64(refs[i].Size) : at+uint64(refs[i].Size)]
-		if err := checkCRC(b); err != nil {
+		raw[i] = buf[at : at+uint64(refs[i].Size) : at+uint64(refs[i].Size)]
+		if _, _, err := refs[i].Open(p, raw[i], true); err != nil {
 			return fmt.Errorf("log file %016x at %d: %w", refs[i].File, refs[i].Pos, err)
 		}
-		raw[i] = b
 	}
-	return nil
-}
-
-// checkCRC checks a batch that came from disk. Those in memory were checked when
-// they came in.
-func checkCRC(b []byte) error {
-	_, batch, _, err := codec.ParseEnvelope(b)
-	if err != nil {
-		return err
-	}
-	if codec.Checksum(batch[21:]) != binary.BigEndian.Uint32(batch[17:]) {
-		return rhumb.Errorf(rhumb.KindCorrupt, "CRC of the batch does not match")
-	}
-	return nil
-}
-
-// decode fills s from envelope and batch, and checks that they are what the index
-// says (I2: an offset never names another record).
-func (s *Stored) decode(p rhumb.PartitionID, r *index.Ref, b []byte) error {
-	e, batch, n, err := codec.ParseEnvelope(b)
-	if err != nil {
-		return err
-	}
-	base := rhumb.Offset(binary.BigEndian.Uint64(batch))
-	if n != len(b) || e.Partition != p || base != r.Base || e.First != r.First || e.Last != r.OriginLast() {
-		return rhumb.Errorf(rhumb.KindCorrupt, "batch at offset %d: found partition %d, offset %d, origin offsets %d to %d, %d bytes",
-			r.Base, e.Partition, base, e.First, e.Last, n)
-	}
-	*s = Stored{Base: r.Base, Envelope: e, Batch: batch}
 	return nil
 }

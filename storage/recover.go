@@ -319,23 +319,49 @@ func (s *Store) replayCheckpoint(states []commitlog.ShardState) {
 // cancels what was known from its index on.
 func (sh *Shard) replayEntries(entries []*raftpb.Entry, locs []commitlog.Location) error {
 	t := &sh.entries
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	if len(entries) == 0 {
+		return nil
+	}
+	first := entries[0].GetIndex()
+	switch {
+	case first == 0 || first > t.last()+1 && t.last() > 0, sh.pending != nil && first <= sh.pending.meta.GetIndex():
+		return rhumb.Errorf(rhumb.KindCorrupt, "storage: shard %d: log file %016x has entry %d after entries %d to %d",
+			sh.id, locs[0].File, first, t.base+1, t.last())
+	case len(t.slots) == 0 && t.base == 0:
+		t.base = first - 1 // what is before it lives in files that have settled
+	case first <= t.base:
+		// Copies of entries whose file has settled since, behind entries of a file that
+		// has not. The room between is filled by what follows.
+		t.slots = append(make([]slot, t.base+1-first), t.slots...)
+		t.base = first - 1
+	}
 	for i, e := range entries {
-		index := e.GetIndex()
-		if len(t.slots) == 0 && t.base == 0 && index > 0 {
-			t.base = index - 1 // the first one that the unsettled files have
-		}
-		if s := t.at(index); s != nil && s.term == e.GetTerm() {
-			s.loc = locs[i]
+		s := slot{term: e.GetTerm(), size: uint32(len(e.GetData())), kind: e.GetType(), loc: locs[i]}
+		old := t.at(e.GetIndex())
+		if old != nil && (old.term == s.term || old.loc.File == 0) {
+			*old = s
 			continue
 		}
-		if index <= t.base || index > t.last()+1 {
-			return rhumb.Errorf(rhumb.KindCorrupt, "storage: shard %d: log file %016x has entry %d after entries %d to %d",
-				sh.id, locs[i].File, index, t.base+1, t.last())
+		t.cut(e.GetIndex() - 1)
+		t.slots = append(t.slots, s)
+	}
+	return nil
+}
+
+// dropUnknown makes the table begin behind the last entry that has no place. Those
+// that are to be applied must have one.
+func (sh *Shard) dropUnknown() error {
+	t := &sh.entries
+	for i := len(t.slots) - 1; i >= 0; i-- {
+		if t.slots[i].loc.File != 0 {
+			continue
 		}
-		t.cut(index - 1)
-		t.slots = append(t.slots, slot{term: e.GetTerm(), size: uint32(len(e.GetData())), kind: e.GetType(), loc: locs[i]})
+		index := t.base + uint64(i) + 1
+		if index > sh.applied.Load() {
+			return rhumb.Errorf(rhumb.KindCorrupt, "entry %d is not in the log, the state database is at %d", index, sh.applied.Load())
+		}
+		t.slots, t.base = t.slots[i+1:], index
+		break
 	}
 	return nil
 }
@@ -344,6 +370,9 @@ func (sh *Shard) replayEntries(entries []*raftpb.Entry, locs []commitlog.Locatio
 // starts from.
 func (sh *Shard) finishReplay() error {
 	if err := sh.completeInstall(); err != nil {
+		return err
+	}
+	if err := sh.dropUnknown(); err != nil {
 		return err
 	}
 	t := &sh.entries

@@ -78,7 +78,7 @@ func (p *pebbleFS) writable(open func(string) (vfs.File, error), name string) (p
 	if err != nil {
 		return nil, p.fail(err)
 	}
-	return &file{fs: p, f: f, name: name}, nil
+	return &file{fs: p, f: f, name: name, unnamed: true}, nil
 }
 
 func (p *pebbleFS) Create(name string, _ pebblevfs.DiskWriteCategory) (pebblevfs.File, error) {
@@ -207,6 +207,9 @@ type file struct {
 	name  string
 	read  int64
 	write int64
+	// unnamed: the folder was not synced since the file was made. Pebble makes a file
+	// and a marker that names it with one sync of the folder, which promises no order.
+	unnamed bool
 }
 
 func (f *file) Close() error {
@@ -254,6 +257,12 @@ func (f *file) Sync() error {
 	}
 	if f.f == nil {
 		return f.fs.fail(f.fs.fs.SyncDir(f.name))
+	}
+	if f.unnamed {
+		if err := f.fs.fail(f.fs.fs.SyncDir(filepath.Dir(f.name))); err != nil {
+			return err
+		}
+		f.unnamed = false
 	}
 	return f.fs.fail(f.f.Sync())
 }
