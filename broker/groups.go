@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -59,6 +60,18 @@ func (b *Broker) Offsets(group GroupKey) map[OffsetKey]OffsetCommit {
 		}
 	}
 	return all
+}
+
+// GroupNames lists the groups of a namespace that have anything stored, sorted.
+func (b *Broker) GroupNames(tenant rhumb.Tenant, namespace rhumb.Namespace) []string {
+	var names []string
+	for _, k := range b.region.Groups() {
+		if k.Tenant == tenant && k.Namespace == namespace {
+			names = append(names, k.Group)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // ProducerID gives an id for an idempotent producer that was never given before.

@@ -52,6 +52,8 @@ type Log interface {
 type Groups interface {
 	// CommitOffsets stores positions of a group, all or none.
 	CommitOffsets(context.Context, GroupKey, []OffsetCommit) error
+	// Groups lists the groups that have anything stored, in no order.
+	Groups() []GroupKey
 	// Offsets gives all positions of a group.
 	Offsets(GroupKey) map[OffsetKey]OffsetCommit
 }

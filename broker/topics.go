@@ -88,6 +88,15 @@ func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, er
 	return info, nil
 }
 
+// GrowTopic gives a topic n partitions and returns when they can be used.
+func (b *Broker) GrowTopic(ctx context.Context, t *TopicInfo, n int32) error {
+	if _, err := b.region.GrowTopic(ctx, t.Topic, n); err != nil {
+		return err
+	}
+	b.log.Info("topic grown", "topic", t.Topic.String(), "partitions", n)
+	return nil
+}
+
 // DeleteTopic deletes a topic: this life of it, or every life in the mesh, as its
 // namespace says.
 func (b *Broker) DeleteTopic(ctx context.Context, info TopicInfo) error {

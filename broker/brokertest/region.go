@@ -151,6 +151,13 @@ func (r *Region) Offsets(g broker.GroupKey) map[broker.OffsetKey]broker.OffsetCo
 	return maps.Clone(r.groups[g])
 }
 
+// Groups implements broker.Groups.
+func (r *Region) Groups() []broker.GroupKey {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.groups))
+}
+
 // ProducerID implements broker.Region.
 func (r *Region) ProducerID(context.Context) (int64, error) {
 	r.mu.Lock()

@@ -13,7 +13,8 @@ import (
 type api struct {
 	key      int16
 	min, max int16
-	fromZero bool // advertise from version 0 on; those below min are refused
+	flexible int16 // first version with compact encodings and tagged headers
+	fromZero bool  // advertise from version 0 on; those below min are refused
 	handle   handler
 }
 
@@ -41,6 +42,12 @@ func register(a api) {
 	if proto == nil || a.max > proto.MaxVersion() || a.min > a.max || apis[a.key] != nil {
 		panic(fmt.Sprintf("kafka: api %d versions %d to %d cannot be registered", a.key, a.min, a.max))
 	}
+	a.flexible = a.max + 1
+	for v := a.max; v >= a.min; v-- {
+		if proto.SetVersion(v); proto.IsFlexible() {
+			a.flexible = v
+		}
+	}
 	apis[a.key] = &a
 }
 
@@ -52,14 +59,6 @@ func offered() []*api {
 	}
 	slices.SortFunc(list, func(x, y *api) int { return int(x.key) - int(y.key) })
 	return list
-}
-
-// flexible reports whether a version of an API uses compact encodings, which
-// also decides the version of the headers.
-func flexible(key, version int16) bool {
-	req := kmsg.RequestForKey(key)
-	req.SetVersion(version)
-	return req.IsFlexible()
 }
 
 // decodes makes a handler of a function on a decoded request that answers at

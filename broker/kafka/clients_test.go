@@ -188,6 +188,9 @@ func franzSimpleConsumerCommits(t *testing.T, h *harness) {
 	if o, ok := got.Lookup("t", 1); !ok || o.At != 5 || o.Metadata != "m" || o.LeaderEpoch != 1 {
 		t.Fatalf("fetched %+v", o)
 	}
+	if groups, err := adm.ListGroups(h.ctx()); err != nil || groups["g"].State != "Empty" || len(groups) != 1 {
+		t.Fatalf("%+v, %v", groups, err)
+	}
 	if err := h.broker.DeleteTopic(h.ctx(), info); err != nil {
 		t.Fatal(err)
 	}
@@ -235,6 +238,14 @@ func franzAdmin(t *testing.T, h *harness) {
 	if meta, err := adm.Metadata(h.ctx()); err != nil || meta.Controller != testNode || *meta.Brokers[0].Rack != "us" ||
 		meta.Cluster != h.broker.ClusterID().String() {
 		t.Fatalf("%+v, %v", meta, err)
+	}
+	for count, want := range map[int]error{5: nil, 2: kerr.InvalidPartitions} { // P163
+		if resp, err := adm.UpdatePartitions(h.ctx(), count, "made"); err != nil || !errors.Is(resp["made"].Err, want) {
+			t.Fatalf("%d partitions: %+v, %v", count, resp, err)
+		}
+	}
+	if info, _ := h.broker.Topic(mustTopic(t, "made")); len(info.Partitions) != 5 {
+		t.Fatalf("%d partitions", len(info.Partitions))
 	}
 	if _, err := adm.DescribeBrokerConfigs(h.ctx(), testNode); err != nil {
 		t.Fatal(err)

@@ -233,3 +233,13 @@ func decodeAnswer[R kmsg.Response](c *rawConn, req kmsg.Request, b []byte) R {
 	}
 	return resp.(R)
 }
+
+// textLogger logs without times.
+func textLogger(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}

@@ -1,0 +1,55 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// CreatePartitions (API 37): gives topics more partitions.
+//
+// Versions 0 to 3; 2 is flexible, 3 has an error of its own for quotas, of which
+// there are none. New partitions get the next numbers.
+func init() {
+	register(api{key: 37, min: 0, max: 3, handle: decodes(createPartitions)})
+}
+
+func createPartitions(ctx context.Context, r *request, req *kmsg.CreatePartitionsRequest) (kmsg.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminWait(req.TimeoutMillis))
+	defer cancel()
+	resp := req.ResponseKind().(*kmsg.CreatePartitionsResponse)
+	for i := range req.Topics {
+		t := kmsg.NewCreatePartitionsResponseTopic()
+		t.Topic = req.Topics[i].Topic
+		err := r.conn.server.createPartitions(ctx, &req.Topics[i], req.ValidateOnly)
+		t.ErrorCode, t.ErrorMessage = codeOf(scopeAdmin, err), text(err)
+		resp.Topics = append(resp.Topics, t)
+	}
+	return resp, nil
+}
+
+func (s *Server) createPartitions(ctx context.Context, ask *kmsg.CreatePartitionsRequestTopic, validate bool) error {
+	info, err := s.findTopic(false, ask.Topic, [16]byte{})
+	if err != nil {
+		return err
+	}
+	have := int32(len(info.Partitions))
+	switch {
+	case ask.Count <= have:
+		return withCode(codeInvalidPartitions, fmt.Sprintf("the topic has %d partitions; %d is not more", have, ask.Count))
+	case ask.Count > s.broker.MaxPartitions():
+		return withCode(codeInvalidPartitions, fmt.Sprintf("%d partitions, at most %d", ask.Count, s.broker.MaxPartitions()))
+	case len(ask.Assignment) > 0 && len(ask.Assignment) != int(ask.Count-have):
+		return withCode(codeInvalidReplicaAssignment, "an assignment names each new partition")
+	}
+	for _, a := range ask.Assignment {
+		if len(a.Replicas) != replicas || a.Replicas[0] != s.cfg.NodeID {
+			return withCode(codeInvalidReplicaAssignment, fmt.Sprintf("only node %d can be assigned", s.cfg.NodeID))
+		}
+	}
+	if validate {
+		return nil
+	}
+	return s.broker.GrowTopic(ctx, info, ask.Count)
+}

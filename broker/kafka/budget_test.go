@@ -1,0 +1,79 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Who asks for much is not starved by those who ask for little and come later.
+func TestBudgetIsFirstComeFirstServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(10)
+		if !b.TryAcquire(8) {
+			t.Fatal("8 of 10")
+		}
+		var order []int64
+		for _, n := range []int64{6, 2} {
+			go func() {
+				if err := b.Acquire(t.Context(), n); err != nil {
+					t.Error(err)
+				}
+				order = append(order, n)
+			}()
+			synctest.Wait()
+		}
+		if b.TryAcquire(1) {
+			t.Error("1 passed those that wait")
+		}
+		b.Release(8)
+		synctest.Wait()
+		if len(order) != 2 || b.free != 2 {
+			t.Errorf("served %v, %d free", order, b.free)
+		}
+	})
+}
+
+// A waiter that gives up leaves nothing behind and lets those behind it pass.
+func TestBudgetWaiterGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(10)
+		b.TryAcquire(8)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		large, small := make(chan error, 1), make(chan error, 1)
+		go func() { large <- b.Acquire(ctx, 10) }()
+		synctest.Wait()
+		go func() { small <- b.Acquire(t.Context(), 2) }()
+		if err := <-large; !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if err := <-small; err != nil || b.free != 0 {
+			t.Errorf("%v, %d free", err, b.free)
+		}
+		b.Release(10)
+		if b.free != 10 {
+			t.Errorf("%d free", b.free)
+		}
+	})
+}
+
+// Lines that are alike come once a second, with the number of those left out.
+func TestLimiterCountsWhatItHides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &logBuffer{}
+		log := textLogger(out)
+		var l limiter
+		for range 5 {
+			l.warn(log, "m")
+		}
+		time.Sleep(time.Second)
+		l.warn(log, "m")
+		want := "level=WARN msg=m\nlevel=WARN msg=m similar_lines_hidden=4\n"
+		if out.String() != want {
+			t.Errorf("%q", out)
+		}
+	})
+}

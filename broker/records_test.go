@@ -1,0 +1,179 @@
+package broker_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/broker/brokertest"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+type fixture struct {
+	*testing.T
+	*broker.Broker
+	region *brokertest.Region
+	topic  broker.TopicInfo
+}
+
+func newFixture(t *testing.T, configs map[string]string) *fixture {
+	t.Helper()
+	f := &fixture{T: t, region: brokertest.New()}
+	b, err := broker.New(broker.Config{Region: f.region, ExpandLimit: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Broker = b
+	f.topic, err = b.CreateTopic(t.Context(), broker.TopicSpec{Topic: rhumb.Topic{Tenant: "a", Namespace: "b", Name: "c"}, Configs: configs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *fixture) append(b brokertest.Batch) broker.AppendAnswer {
+	f.Helper()
+	return f.appendBytes(b.Bytes())
+}
+
+func (f *fixture) appendBytes(b []byte) broker.AppendAnswer {
+	a := f.Append([]broker.AppendItem{{Topic: &f.topic, Records: b}}, func(error) {})
+	return a.Wait(f.Context(), time.Now().Add(time.Minute))[0]
+}
+
+func gzipped(b []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	w.Write(b)
+	w.Close()
+	return out.Bytes()
+}
+
+func xerial(b []byte, block int) []byte {
+	out := append([]byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0}, 0, 0, 0, 1, 0, 0, 0, 1)
+	for len(b) > 0 {
+		n := min(block, len(b))
+		enc := s2.EncodeSnappy(nil, b[:n])
+		out = append(binary.BigEndian.AppendUint32(out, uint32(len(enc))), enc...)
+		b = b[n:]
+	}
+	return out
+}
+
+// Both framings of snappy are read: xerial of Java and the raw block of C.
+func TestSnappyFramings(t *testing.T) {
+	f := newFixture(t, map[string]string{"validate": "full"})
+	plain := brokertest.Batch{Times: []int64{1, 2, 3}, Value: make([]byte, 100)}
+	records := plain.Encode()
+	for name, enc := range map[string][]byte{"raw": s2.EncodeSnappy(nil, records), "one": xerial(records, 1<<20), "many": xerial(records, 50)} {
+		b := brokertest.Batch{Times: plain.Times, Attributes: 2, Records: enc}
+		if a := f.append(b); a.Err != nil {
+			t.Errorf("%s: %v", name, a.Err)
+		}
+	}
+	for name, enc := range map[string][]byte{"cut": xerial(records, 50)[:70], "header": xerial(records, 50)[:18], "empty": {}} {
+		b := brokertest.Batch{Times: plain.Times, Attributes: 2, Records: enc}
+		if a := f.append(b); rhumb.KindOf(a.Err) != rhumb.KindCorrupt {
+			t.Errorf("%s: %v", name, a.Err)
+		}
+	}
+}
+
+// A small batch that expands to much is refused before it has expanded.
+func TestP75ExpansionIsBounded(t *testing.T) {
+	f := newFixture(t, map[string]string{"validate": "full"})
+	one := brokertest.Batch{Times: []int64{1}, Value: make([]byte, 8<<20)}
+	records := one.Encode()
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for codec, enc := range map[int16][]byte{1: gzipped(records), 2: s2.EncodeSnappy(nil, records), 4: z.EncodeAll(records, nil)} {
+		a := f.append(brokertest.Batch{Times: one.Times, Attributes: codec, Records: enc})
+		if rhumb.KindOf(a.Err) != rhumb.KindTooLarge {
+			t.Errorf("codec %d: %v", codec, a.Err)
+		}
+	}
+	many := brokertest.Batch{Times: make([]int64, 300_000)} // small records, together too large
+	many.Records, many.Attributes = gzipped(many.Encode()), 1
+	if a := f.append(many); rhumb.KindOf(a.Err) != rhumb.KindTooLarge {
+		t.Errorf("many: %v", a.Err)
+	}
+}
+
+// FuzzRecords: whatever the records of a batch with a right CRC are, checking
+// them and looking a time up among them ends without a panic.
+func FuzzRecords(f *testing.F) {
+	records := brokertest.Batch{Times: []int64{1, 5, 3}}.Encode()
+	z, _ := zstd.NewWriter(nil)
+	for codec, enc := range map[int16][]byte{0: records, 1: gzipped(records), 2: xerial(records, 9), 3: {4, 0x22, 0x4d, 0x18}, 4: z.EncodeAll(records, nil)} {
+		f.Add(codec, enc, uint8(3))
+	}
+	region := brokertest.New()
+	b, err := broker.New(broker.Config{Region: region, ExpandLimit: 1 << 20})
+	if err != nil {
+		f.Fatal(err)
+	}
+	full, _ := b.CreateTopic(f.Context(), broker.TopicSpec{Topic: rhumb.Topic{Tenant: "a", Namespace: "b", Name: "full"}, Configs: map[string]string{"validate": "full"}})
+	f.Fuzz(func(t *testing.T, codec int16, records []byte, count uint8) {
+		header, _ := b.CreateTopic(t.Context(), broker.TopicSpec{Topic: rhumb.Topic{Tenant: "a", Namespace: "b", Name: "header"}})
+		batch := brokertest.Batch{Times: make([]int64, int(count)+1), Attributes: codec & 7, Records: records}
+		for _, topic := range []broker.TopicInfo{full, header} {
+			b.Append([]broker.AppendItem{{Topic: &topic, Records: batch.Bytes()}}, func(error) {})
+			b.ByTime(&topic, 0, -1, 0)
+			b.Latest(&topic, 0, -1)
+		}
+		if err := b.DeleteTopic(t.Context(), header); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// unbounded is a budget that never ends.
+type unbounded struct{}
+
+func (unbounded) Acquire(context.Context, int64) error { return nil }
+func (unbounded) TryAcquire(int64) bool                { return true }
+func (unbounded) Release(int64)                        {}
+
+// In virtual time: an idle fetch ends exactly when it may, one that is woken too
+// early goes on waiting.
+func TestP80FetchWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		began := time.Now()
+		limits := broker.FetchLimits{MinBytes: 150, MaxBytes: 1 << 20, MaxWait: 500 * time.Millisecond, Budget: unbounded{}}
+		items := []broker.FetchItem{{Topic: &f.topic, MaxBytes: 1 << 20, LeaderEpoch: -1}}
+		go func() {
+			time.Sleep(200 * time.Millisecond)
+			f.append(brokertest.Batch{Times: []int64{1}})
+		}()
+		answers, release := f.Fetch(t.Context(), items, limits)
+		release()
+		if waited := time.Since(began); waited != limits.MaxWait || len(answers[0].Batches) != 1 {
+			t.Errorf("waited %v for %d batches", waited, len(answers[0].Batches))
+		}
+		limits.MaxWait, limits.MinBytes = time.Hour, 1000
+		go func() {
+			for range 20 {
+				time.Sleep(time.Second)
+				f.append(brokertest.Batch{Times: []int64{1}})
+			}
+		}()
+		began = time.Now()
+		answers, release = f.Fetch(t.Context(), items, limits)
+		release()
+		if waited := time.Since(began); answers[0].Bytes < 1000 || waited > 20*time.Second {
+			t.Errorf("waited %v for %d bytes", waited, answers[0].Bytes)
+		}
+		time.Sleep(time.Minute) // the producer ends
+	})
+}
