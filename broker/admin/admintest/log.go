@@ -24,6 +24,9 @@ type stored struct {
 
 func (b stored) lastLocal() rhumb.Offset { return b.Base + b.delta }
 
+// Ref is where the log is.
+func (l *Log) Ref() rhumb.PartitionRef { return l.ref }
+
 // Life is the log's own life.
 func (l *Log) Life() rhumb.Life { return l.state.Life }
 
@@ -88,18 +91,20 @@ func (l *Log) Receive(b admin.Batch) {
 }
 
 // CopyFrom receives all batches that another log published itself and that end above
-// what is accounted for here, then skips to its end.
+// what is accounted for here, then skips to the end that it had.
 func (l *Log) CopyFrom(from *Log) {
-	number, life := from.region.Identity.Number, from.Life()
+	st, _ := from.region.State(from.ref)
 	var have rhumb.Offset
-	l.region.change(func() { have = l.origin(number, life).Watermark })
+	l.region.change(func() { have = l.origin(from.region.Identity.Number, st.Life).Watermark })
 	for _, b := range from.Batches() {
-		if b.Life == life && b.Last > have {
+		if b.Life == st.Life && b.Last > have && b.Last < st.End {
 			l.Receive(b)
 		}
 	}
-	st, _ := from.region.State(from.ref)
-	l.Account(from, st.End-1, rhumb.NoOffset)
+	l.region.change(func() {
+		o := l.origin(from.region.Identity.Number, st.Life)
+		o.Watermark = max(o.Watermark, st.End-1)
+	})
 }
 
 func (l *Log) origin(region rhumb.RegionNumber, life rhumb.Life) *admin.Origin {

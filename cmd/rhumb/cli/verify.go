@@ -36,7 +36,7 @@ func verifyCommand() *cobra.Command {
 				}
 				o.Topics = append(o.Topics, name)
 			}
-			for i, side := range []*verify.Region{&o.A, &o.B} {
+			for i, side := range []*verify.Source{&o.A, &o.B} {
 				conn, err := t.resolve(c.Context(), args[i])
 				if err != nil {
 					return unknown(c, err)

@@ -24,7 +24,8 @@
 // hashes. Memory is bounded: one batch's digest per side, and at most 100 ranges
 // per kind of finding; counts stay exact.
 //
-// If retention moved during a comparison that found something, it is made again.
+// If a comparison found something, the floors are taken again: what retention dropped
+// meanwhile is explained.
 //
 // # Result
 //

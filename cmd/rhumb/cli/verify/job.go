@@ -8,7 +8,8 @@ import (
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
-// maxTries is how often an origin life is compared again because retention moved.
+// maxTries is how often an origin life is compared because retention moved and
+// dropped more ranges than are kept.
 const maxTries = 3
 
 // job compares one origin life of one partition.
@@ -49,18 +50,16 @@ func (j *job) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(t.found) == 0 || try == maxTries {
-			j.conclude(t, hi)
-			return nil
+		if len(t.found) > 0 {
+			if err := j.refresh(ctx); err != nil {
+				return err
+			}
+			if !t.refloor([2]rhumb.Offset{j.at[0].Floor, j.at[1].Floor}) && try < maxTries {
+				continue
+			}
 		}
-		moved, err := j.refresh(ctx)
-		if err != nil {
-			return err
-		}
-		if !moved {
-			j.conclude(t, hi)
-			return nil
-		}
+		j.conclude(t, hi)
+		return nil
 	}
 }
 
@@ -161,24 +160,21 @@ func (j *job) opener(i int) opener {
 	}
 }
 
-// refresh takes the figures again and reports whether a floor moved, so that
-// what seemed to be missing may just have been dropped. The watermarks that were
-// taken first stay.
-func (j *job) refresh(ctx context.Context) (moved bool, err error) {
+// refresh takes the floors again: what seemed to be missing may just have been
+// dropped. The watermarks that were taken first stay.
+func (j *job) refresh(ctx context.Context) error {
 	for i, side := range j.r.sides {
 		d, err := side.Describe(ctx, j.topic)
 		if err != nil {
-			return false, err
+			return err
 		}
 		now, still := origin(d, j.partition, j.key)
 		if !still {
-			return false, rhumb.Errorf(rhumb.KindNotFound, "partition %d has another life in region %s now", j.partition, j.r.names[i])
+			return rhumb.Errorf(rhumb.KindNotFound, "partition %d has another life in region %s now", j.partition, j.r.names[i])
 		}
-		if now.Floor > j.at[i].Floor {
-			j.at[i].Floor, moved = now.Floor, true
-		}
+		j.at[i].Floor = max(j.at[i].Floor, now.Floor)
 	}
-	return moved, nil
+	return nil
 }
 
 func (j *job) conclude(t *tally, hi rhumb.Offset) {

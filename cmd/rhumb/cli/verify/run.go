@@ -12,8 +12,8 @@ import (
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
-// Region is what a comparison asks of each region.
-type Region interface {
+// Source is what a comparison asks of each region.
+type Source interface {
 	Region(ctx context.Context) (api.Region, error)
 	Edges(ctx context.Context) ([]api.Edge, error)
 	Topics(ctx context.Context) ([]api.Topic, error)
@@ -22,8 +22,8 @@ type Region interface {
 	Digest(ctx context.Context, q api.DigestQuery) (Stream, error)
 }
 
-// Client makes a Region of an API client.
-func Client(c *client.Client) Region { return remote{c} }
+// Client makes a Source of an API client.
+func Client(c *client.Client) Source { return remote{c} }
 
 type remote struct{ *client.Client }
 
@@ -33,7 +33,7 @@ func (r remote) Digest(ctx context.Context, q api.DigestQuery) (Stream, error) {
 
 // Options say what to compare.
 type Options struct {
-	A, B Region
+	A, B Source
 	// Topics to compare. Empty: all topics of the namespaces that flow between A
 	// and B, or to both from a third region.
 	Topics []rhumb.Topic
@@ -49,7 +49,7 @@ const waitStep = 200 * time.Millisecond
 // Run compares two regions. An error means that nothing is known: a region could
 // not be reached, or the two cannot be compared.
 func Run(ctx context.Context, o Options) (Report, error) {
-	r := runner{opt: o, sides: [2]Region{o.A, o.B}}
+	r := runner{opt: o, sides: [2]Source{o.A, o.B}}
 	for i, side := range r.sides {
 		info, err := side.Region(ctx)
 		if err != nil {
@@ -85,7 +85,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 
 type runner struct {
 	opt    Options
-	sides  [2]Region
+	sides  [2]Source
 	info   [2]api.Region
 	names  [2]string
 	edges  []api.Edge

@@ -23,8 +23,9 @@ type tally struct {
 }
 
 type findingKey struct {
-	side int
-	kind Kind
+	side  int
+	kind  Kind
+	twice bool // extra because it is there a second time
 }
 
 type explainedKey struct {
@@ -42,9 +43,12 @@ func newTally(names [2]string, source int) *tally {
 }
 
 func (t *tally) finding(side int, kind Kind) *Finding {
-	k := findingKey{side, kind}
+	return t.findingOf(findingKey{side: side, kind: kind})
+}
+
+func (t *tally) findingOf(k findingKey) *Finding {
 	if t.found[k] == nil {
-		t.found[k] = &Finding{Kind: kind, Region: t.names[side]}
+		t.found[k] = &Finding{Kind: k.kind, Region: t.names[k.side]}
 	}
 	return t.found[k]
 }
@@ -133,7 +137,7 @@ func (t *tally) finish() {
 	for side := range t.lates {
 		for _, l := range t.lates[side] {
 			if !t.unmiss(side, l) {
-				f := t.finding(side, Extra)
+				f := t.findingOf(findingKey{side, Extra, true})
 				f.add(l.Range, l.records)
 				f.Detail = "stored more than once"
 				continue
@@ -146,9 +150,9 @@ func (t *tally) finish() {
 // unmiss takes a late range out of what is missing on its side; it gives false if
 // it is not there. On the origin's own side what the copy has earlier counts as extra.
 func (t *tally) unmiss(side int, l lateBatch) bool {
-	key := findingKey{side, Missing}
+	key := findingKey{side: side, kind: Missing}
 	if side == t.source {
-		key = findingKey{1 - side, Extra}
+		key = findingKey{side: 1 - side, kind: Extra}
 	}
 	f := t.found[key]
 	if f == nil {
@@ -175,13 +179,58 @@ func (t *tally) unmiss(side int, l lateBatch) bool {
 	return false
 }
 
+// refloor explains what was told as missing or extra but lies at or below floors
+// that were taken after both logs were read: retention dropped it meanwhile.
+// It gives false if not all ranges are known, so that only a new comparison can tell.
+func (t *tally) refloor(floors [2]rhumb.Offset) bool {
+	complete := true
+	for side := range t.names {
+		for _, kind := range []Kind{Missing, Extra} {
+			lacks := side
+			if kind == Extra {
+				lacks = 1 - side
+			}
+			key := findingKey{side: side, kind: kind}
+			f := t.found[key]
+			if f == nil || floors[lacks] <= t.floors[lacks] {
+				continue
+			}
+			complete = complete && !f.More
+			t.lower(key, lacks, floors[lacks])
+		}
+	}
+	return complete
+}
+
+// lower moves the part of a finding that lies at or below a floor to what is explained.
+func (t *tally) lower(key findingKey, lacks int, floor rhumb.Offset) {
+	f := t.found[key]
+	var rest []Range
+	for _, r := range f.Ranges {
+		low := Range{r.From, min(r.To, floor)}
+		if low.From <= low.To {
+			n := min(f.Records, int64(low.To-low.From)+1)
+			f.Records -= n
+			t.explain(lacks, low, n)
+		}
+		if r.To > floor {
+			rest = append(rest, Range{max(r.From, floor+1), r.To})
+		}
+	}
+	if f.Ranges = rest; len(rest) == 0 && !f.More {
+		delete(t.found, key)
+	}
+}
+
 // results gives findings and explanations in a fixed order.
 func (t *tally) results() ([]Finding, []Explained) {
 	findings, explained := []Finding{}, []Explained{}
 	for side := range t.names {
 		for _, kind := range []Kind{Missing, Extra, OutOfOrder, Different} {
-			if f := t.found[findingKey{side, kind}]; f != nil {
-				findings = append(findings, *f)
+			for _, twice := range []bool{false, true} {
+				if f := t.found[findingKey{side, kind, twice}]; f != nil {
+					findings = append(findings, *f)
+				}
 			}
 		}
 	}

@@ -19,11 +19,11 @@ import (
 // partition is in all of them, and their namespace flows everywhere.
 type mesh struct {
 	us, eu, ap *admintest.Region
-	api        map[*admintest.Region]Region
+	api        map[*admintest.Region]Source
 }
 
 func newMesh(t testing.TB) *mesh {
-	m := &mesh{us: admintest.New("us", 1), eu: admintest.New("eu", 2), ap: admintest.New("ap", 3), api: map[*admintest.Region]Region{}}
+	m := &mesh{us: admintest.New("us", 1), eu: admintest.New("eu", 2), ap: admintest.New("ap", 3), api: map[*admintest.Region]Source{}}
 	all := []*admintest.Region{m.us, m.eu, m.ap}
 	var entries []admin.RegionEntry
 	for _, r := range all {
