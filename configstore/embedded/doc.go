@@ -6,7 +6,7 @@
 // # The directory
 //
 //	LOCK                         flock: exclusive while one puts, shared while one lists
-//	CHANGES                      a random token, and whether a put is under way
+//	CHANGES                      a token that is new with each put
 //	rhumb/v1/regions/us.json     one file per document
 //	rhumb/v1/regions/.tmp-*      what a killed writer left; removed by the next put there
 //
@@ -15,16 +15,16 @@
 // and end in a hash; the key inside the file is the truth.
 //
 // A put takes the lock and then, in this order: writes the new file beside the
-// old one and flushes it, marks CHANGES as under way, renames, flushes the
-// directory, marks CHANGES as done. A get takes no lock: it sees the old file or
-// the new one. A writer killed at any point leaves one of the two:
+// old one and flushes it, writes a new token to CHANGES, renames, flushes the
+// directory. A get takes no lock: it sees the old file or the new one. A writer
+// killed at any point leaves one of the two, and its lock is free:
 //
 //	killed before the rename     the old document, and a .tmp- file that nobody reads
-//	killed after the rename      the new document; CHANGES says under way
+//	killed after the rename      the new document
 //
-// A watch looks at CHANGES and lists the documents when the token changed, or
-// as long as it says that a put is under way. So a change is seen also when its
-// writer died between the rename and the last mark.
+// A watch lists the documents when it sees another token. The list waits for the
+// lock, so for the end of the put that wrote the token, or of its writer: a change
+// is seen also when its writer died right after the rename.
 //
 // # Goroutines
 //

@@ -72,10 +72,9 @@ func (s *Store) replace(d configstore.Document) error {
 		name string
 		do   func() error
 	}{
-		{"mark under way", func() error { return s.mark(false) }},
+		{"mark", s.mark},
 		{"rename", func() error { return os.Rename(tmp, path) }},
 		{"sync directory", func() error { return syncDir(dir) }},
-		{"mark done", func() error { return s.mark(true) }},
 	}
 	for _, st := range steps {
 		if err := s.step(st.name); err != nil {
@@ -88,41 +87,25 @@ func (s *Store) replace(d configstore.Document) error {
 	return nil
 }
 
-// changes is what CHANGES holds: a token that is new at each mark, and whether
-// the put that made the mark is done.
-type changes struct {
-	token string
-	done  bool
-}
-
-const doneMark = " done"
-
-// mark writes CHANGES. It needs no flush: after a power loss no watch is left
-// that could miss it.
-func (s *Store) mark(done bool) error {
-	text := rand.Text()
-	if done {
-		text += doneMark
-	}
+// mark writes a new token to CHANGES. It needs no flush: after a power loss no
+// watch is left that could miss it.
+func (s *Store) mark() error {
 	path := filepath.Join(s.dir, changesName)
 	tmp := path + tmpMark + "lock-holder" // one writer at a time
-	if err := os.WriteFile(tmp, []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(tmp, []byte(rand.Text()), 0o644); err != nil {
 		return err
 	}
 	return os.Rename(tmp, path)
 }
 
-// marked reads CHANGES. What cannot be read counts as a put under way.
-func (s *Store) marked() changes {
+// marked reads the token. One that cannot be read is empty, and differs again as
+// soon as it can be.
+func (s *Store) marked() string {
 	raw, err := os.ReadFile(filepath.Join(s.dir, changesName))
-	if errors.Is(err, os.ErrNotExist) {
-		return changes{done: true} // nothing was ever put
+	if err != nil {
+		return ""
 	}
-	n := len(raw) - len(doneMark)
-	if err != nil || n <= 0 || string(raw[n:]) != doneMark {
-		return changes{token: string(raw)}
-	}
-	return changes{token: string(raw[:n]), done: true}
+	return string(raw)
 }
 
 // flock takes the lock of the directory, shared or exclusive, for the caller.

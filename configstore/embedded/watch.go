@@ -14,13 +14,13 @@ func (s *Store) Watch(ctx context.Context, prefix string, fn func([]configstore.
 	tick := time.NewTicker(s.poll)
 	defer tick.Stop()
 	var last []configstore.Document
-	var seen changes
+	seen := ""
 	for first := true; ; first = false {
 		s.mu.Lock()
 		changed := s.changed
 		s.mu.Unlock()
-		now := s.marked() // before the list: a later put changes the token again
-		if first || now != seen || !now.done {
+		now := s.marked() // before the list, which waits for a put under way; a later one changes the token again
+		if first || now != seen {
 			docs, err := s.List(ctx, prefix)
 			if err != nil {
 				return err

@@ -44,7 +44,7 @@ func rootsOf(ca *CA, more ...*CA) []*x509.Certificate {
 }
 
 // shake runs a handshake over a pipe and gives both sides' errors.
-func shake(t *testing.T, server, client *tls.Config) (serverErr, clientErr error, peer tls.ConnectionState) {
+func shake(t *testing.T, server, client *tls.Config) (peer tls.ConnectionState, serverErr, clientErr error) {
 	t.Helper()
 	a, b := net.Pipe()
 	s := tls.Server(a, server)
@@ -65,13 +65,14 @@ func shake(t *testing.T, server, client *tls.Config) (serverErr, clientErr error
 		_, clientErr = c.Read(make([]byte, 1))
 	}
 	b.Close()
-	return <-done, clientErr, s.ConnectionState()
+	serverErr = <-done
+	return s.ConnectionState(), serverErr, clientErr
 }
 
 func TestLinkKnowsItsPeer(t *testing.T) {
 	ca := check(NewCA(mesh, 0))(t)
 	us, eu := region(t, ca, "us"), region(t, ca, "eu")
-	serverErr, clientErr, state := shake(t, LinkServer(eu, mesh), LinkClient(us, mesh, "eu"))
+	state, serverErr, clientErr := shake(t, LinkServer(eu, mesh), LinkClient(us, mesh, "eu"))
 	if serverErr != nil || clientErr != nil {
 		t.Fatal(serverErr, clientErr)
 	}
@@ -106,7 +107,7 @@ func TestRefusalsNameWhatDiffers(t *testing.T) {
 		{"no identity", LinkServer(eu, mesh), LinkClient(plain, mesh, "eu"), true, []string{"neither", "region"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			serverErr, clientErr, _ := shake(t, c.server, c.client)
+			_, serverErr, clientErr := shake(t, c.server, c.client)
 			err := clientErr
 			if c.atServer {
 				err = serverErr
@@ -144,7 +145,7 @@ func TestAdminTakesClientCertificatesOnlyWithCA(t *testing.T) {
 		"somebody where none are asked": {open, alice, "", true},
 	} {
 		for _, m := range []rhumb.UUID{mesh, {}} { // an operator may not know the mesh
-			serverErr, clientErr, _ := shake(t, AdminServer(c.server, mesh), AdminClient(c.client, m, c.region))
+			_, serverErr, clientErr := shake(t, AdminServer(c.server, mesh), AdminClient(c.client, m, c.region))
 			if (serverErr == nil && clientErr == nil) != c.ok {
 				t.Errorf("%s: server %v, client %v", name, serverErr, clientErr)
 			}
@@ -153,7 +154,7 @@ func TestAdminTakesClientCertificatesOnlyWithCA(t *testing.T) {
 	// A client that knows nothing of meshes checks the host's name, as browsers do.
 	std := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "eu.example"}
 	std.RootCAs.AddCert(ca.Cert)
-	if serverErr, clientErr, _ := shake(t, Server(open), std); serverErr != nil || clientErr != nil {
+	if _, serverErr, clientErr := shake(t, Server(open), std); serverErr != nil || clientErr != nil {
 		t.Errorf("server %v, client %v", serverErr, clientErr)
 	}
 }
@@ -166,7 +167,7 @@ func TestExpiredCertificateIsRefusedWithItsTimes(t *testing.T) {
 			t.Fatalf("ends in %v", time.Until(end))
 		}
 		<-time.After(ValidLeaf + time.Second)
-		_, clientErr, _ := shake(t, LinkServer(eu, mesh), LinkClient(us, mesh, "eu"))
+		_, _, clientErr := shake(t, LinkServer(eu, mesh), LinkClient(us, mesh, "eu"))
 		if clientErr == nil || !strings.Contains(clientErr.Error(), "valid from") || !strings.Contains(clientErr.Error(), "now is 2000-12-31") {
 			t.Fatal(clientErr)
 		}
@@ -207,7 +208,7 @@ func TestRolloverOfTheCA(t *testing.T) {
 	pair(old)
 	us := check(Open(files))(t)
 	dialable := func(peer *Source) error {
-		serverErr, clientErr, _ := shake(t, LinkServer(us, mesh), LinkClient(peer, mesh, "us"))
+		_, serverErr, clientErr := shake(t, LinkServer(us, mesh), LinkClient(peer, mesh, "us"))
 		return errors.Join(serverErr, clientErr)
 	}
 	oldPeer, bothPeer, newPeer := region(t, old, "eu"), region(t, fresh, "eu", old), region(t, fresh, "eu")
