@@ -35,6 +35,8 @@ import (
 //	trim REGION TOPIC N       the log starts at offset N
 //	token REGION TOKEN        its API asks for a token from now on
 //	stop REGION               its API is gone
+//	datadir NAME              $NAME is a data directory of a node with some topics
+//	damage NAME               a byte in the middle of its first log file flips
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -145,6 +147,12 @@ func (s *scenario) do(words []string) error {
 		s.t.Setenv(name, s.expand(value))
 	case "token":
 		s.serve(words[1], words[2])
+	case "datadir":
+		dir := s.t.TempDir()
+		s.t.Setenv(words[1], dir)
+		makeDataDir(s.t, dir)
+	case "damage":
+		return damage(os.Getenv(words[1]))
 	case "stop":
 		s.servers[words[1]].Close()
 	default:

@@ -1,16 +1,14 @@
 package dev
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"strconv"
-)
 
-// Ports of the first node of the first region; the i-th region adds 100·i.
-const (
-	kafkaPort = 9092
-	adminPort = 8080
-	geoPort   = 7650
-	portStep  = 100
+	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // MaxRegions bounds a mesh on one machine: the ports of an eleventh region would
@@ -23,6 +21,40 @@ type addresses struct {
 }
 
 func addressesOf(i int) addresses {
-	at := func(first int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(first+portStep*i)) }
-	return addresses{kafka: at(kafkaPort), admin: at(adminPort), geo: at(geoPort)}
+	p := config.PortsOf(i, 0)
+	at := func(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+	return addresses{kafka: at(p.Kafka), admin: at(p.HTTP), geo: at(p.Geo)}
+}
+
+// checkFree binds every address of the mesh and lets go of all again, so that a
+// busy port is found and named before anything has started.
+func checkFree(regions []*region) error {
+	var bound []io.Closer
+	defer func() {
+		for _, b := range bound {
+			b.Close()
+		}
+	}()
+	var busy []error
+	for _, r := range regions {
+		for what, addr := range map[string]string{"kafka": r.at.kafka, "admin": r.at.admin} {
+			l, err := net.Listen("tcp", addr)
+			if err != nil {
+				busy = append(busy, inUse(r.name, what, addr, err))
+				continue
+			}
+			bound = append(bound, l)
+		}
+		c, err := net.ListenPacket("udp", r.at.geo)
+		if err != nil {
+			busy = append(busy, inUse(r.name, "geo", r.at.geo, err))
+			continue
+		}
+		bound = append(bound, c)
+	}
+	return errors.Join(busy...)
+}
+
+func inUse(name rhumb.RegionName, what, addr string, err error) error {
+	return fmt.Errorf("region %s: %s address %s cannot be used: %w", name, what, addr, err)
 }

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/broker/admin"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
+	"github.com/rhumbmq/rhumb/storage"
+	"github.com/rhumbmq/rhumb/storage/vfs"
+)
+
+// makeDataDir lets a real region of one node write a topic into a folder.
+func makeDataDir(t *testing.T, dir string) {
+	t.Helper()
+	store, err := storage.Open(storage.Config{FS: vfs.OS(), Dir: dir, Shards: 2, MinFree: -1, Reserve: -1, FileSize: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := region.Open(region.Config{Name: "us", Number: 1, Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	storeCtx, stopStore := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	go func() { ended <- store.Run(storeCtx) }()
+	go func() { ended <- r.Run(ctx) }()
+	defer func() {
+		stop()
+		<-ended
+		stopStore()
+		<-ended
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := r.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b, err := broker.New(broker.Config{Region: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := admin.Live{Region: r, Broker: b}
+	orders := rhumb.Topic{Tenant: rhumb.DefaultTenant, Namespace: rhumb.DefaultNamespace, Name: "orders"}
+	if _, err := live.CreateTopic(ctx, orders, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		batch := admin.EncodeBatch([]admin.PlainRecord{{Value: fmt.Appendf(nil, "record %d, long enough to be hit", i)}})
+		if _, err := live.Produce(ctx, orders, 0, batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// damage flips a bit of a record in the middle of the first log file.
+func damage(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "log", "*.log"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("no log file: %w", err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		return err
+	}
+	at := slices.Index(text, '\x00')
+	for i := range text {
+		if i+9 < len(text) && string(text[i:i+9]) == "record 20" {
+			at = i
+			break
+		}
+	}
+	text[at] ^= 0x20
+	return os.WriteFile(files[0], text, 0o600)
+}

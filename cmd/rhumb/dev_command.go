@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
+	"github.com/rhumbmq/rhumb/cmd/rhumb/dev"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+func devCommand() *cobra.Command {
+	var (
+		names    []string
+		opts     dev.Options
+		logLevel string
+	)
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a whole mesh on this machine",
+		Long: "Runs a mesh of real regions on this machine: the i-th one listens for Kafka clients on port 9092+100i, for\n" +
+			"HTTP on 8080+100i and for links on UDP 7650+100i, all on loopback. public/default flows between all of them.\n" +
+			"Without --data everything is stored in a temporary folder, which is removed when the mesh stops cleanly.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, n := range names {
+				opts.Regions = append(opts.Regions, rhumb.RegionName(n))
+			}
+			opts.Out = cmd.OutOrStdout()
+			opts.Logger = newLogger(cmd.ErrOrStderr(), config.Log{Level: logLevel, Format: "auto"})
+			return dev.Run(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().StringSliceVar(&names, "regions", []string{"us", "eu", "ap"}, "names of the regions")
+	cmd.Flags().StringVar(&opts.Data, "data", "", "where to store everything (default: a temporary folder)")
+	cmd.Flags().BoolVar(&opts.Processes, "processes", false, "run each region as a process of its own")
+	cmd.Flags().StringVar(&logLevel, "log-level", "warn", "what the regions in this process log: debug, info, warn, error")
+	cmd.PersistentFlags().StringVar(&opts.Control, "control", controlPath(), "socket for the commands below (also $RHUMB_DEV)")
+	cmd.AddCommand(devRegionCommand(&opts.Control), devLinkCommand(&opts.Control), devShowCommand(&opts.Control))
+	return cmd
+}
+
+func controlPath() string {
+	if path := os.Getenv("RHUMB_DEV"); path != "" {
+		return path
+	}
+	return dev.DefaultControl()
+}
+
+func devRegionCommand(control *string) *cobra.Command {
+	return &cobra.Command{
+		Use:       "region kill|start NAME",
+		Short:     "Kill a region of the running mesh as kill -9 would, or start it again",
+		Args:      cobra.ExactArgs(2),
+		ValidArgs: []string{"kill", "start"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] != "kill" && args[0] != "start" {
+				return fmt.Errorf("%q: want kill or start", args[0])
+			}
+			return sendDev(cmd.Context(), cmd.OutOrStdout(), *control, dev.Command{Do: args[0], Region: rhumb.RegionName(args[1])})
+		},
+	}
+}
+
+func devLinkCommand(control *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "link LINK cut|heal|set [SETTINGS]",
+		Short: "Cut, heal or change the network between two regions of the running mesh",
+		Long: "LINK is us-eu (both directions), 'us>eu' (only what travels from us to eu) or '*' (every link).\n" +
+			"SETTINGS is a list such as rtt=80ms,loss=1%,rate=100mbit; what it does not name stays. Keys: rtt, delay,\n" +
+			"jitter, loss, reorder, duplicate, rate, queue, cut. An rtt is for both directions together: each takes half.",
+		Example: "  rhumb dev link us-eu cut\n  rhumb dev link us-eu heal\n  rhumb dev link us-ap set rtt=80ms,loss=1%",
+		Args:    cobra.RangeArgs(2, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			settings := map[string]string{"cut": "cut=true", "heal": "cut=false"}[args[1]]
+			switch {
+			case args[1] == "set" && len(args) == 3:
+				settings = args[2]
+			case settings == "" || len(args) == 3:
+				return fmt.Errorf("want LINK cut, LINK heal or LINK set SETTINGS")
+			}
+			return sendDev(cmd.Context(), cmd.OutOrStdout(), *control, dev.Command{Do: "set", Link: args[0], Settings: settings})
+		},
+	}
+}
+
+func devShowCommand(control *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show",
+		Short: "Show the regions and links of the running mesh",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return sendDev(cmd.Context(), cmd.OutOrStdout(), *control, dev.Command{Do: "show"})
+		},
+	}
+}
+
+func sendDev(ctx context.Context, out io.Writer, control string, c dev.Command) error {
+	state, err := dev.Send(ctx, control, c)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, r := range state.Regions {
+		is := "stopped"
+		if r.Running {
+			is = fmt.Sprintf("pid %d", r.PID)
+		}
+		fmt.Fprintf(w, "region %s\t%s\tkafka %s\tadmin http://%s\tgeo %s\n", r.Name, is, r.Kafka, r.Admin, r.Geo)
+	}
+	for _, l := range state.Links {
+		fmt.Fprintf(w, "link %s>%s\t%s\n", l.From, l.To, l.Settings)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/rhumbmq/rhumb/broker/admin"
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator"
+	"github.com/rhumbmq/rhumb/storage"
+)
+
+// health says whether the region lives and serves, and what is not right.
+func (s *Server) health() admin.Health {
+	h := admin.Health{Live: true, Ready: s.serving.Load()}
+	problem := func(part, state, format string, args ...any) {
+		h.Problems = append(h.Problems, admin.Problem{Part: part, State: state, Message: fmt.Sprintf(format, args...)})
+	}
+	switch disk := s.room.store.Health(); disk.State {
+	case storage.StateLowSpace:
+		problem("storage", "low space", "%d bytes free, writes are refused below %d; delete topics or records, or add space", disk.Free, disk.MinFree)
+	case storage.StateFailed:
+		h.Live, h.Ready = false, false
+		problem("storage", "failed", "%v; restart the region to recover what is on disk", disk.Err)
+	}
+	for id, err := range s.room.region.Health().Failed {
+		h.Ready = false
+		problem(fmt.Sprintf("shard %d", id), "failed", "%v", err)
+	}
+	if v := s.room.view.Status(); v.State != configstore.StateCurrent {
+		problem("configuration store", v.State.String(), "%v; the last good copy is in force, changes wait", v.Err)
+	}
+	if s.room.links != nil {
+		for _, l := range s.room.links.Status().Links {
+			if l.State == replicator.LinkDisconnected || l.State == replicator.LinkRefused {
+				problem("link "+string(l.Peer), string(l.State), "%s", l.LastError)
+			}
+		}
+	}
+	return h
+}
+
+// links turns the links' state into the API's.
+func (s *Server) links() []admin.Link {
+	if s.room.links == nil {
+		return nil
+	}
+	var out []admin.Link
+	for _, l := range s.room.links.Status().Links {
+		a := admin.Link{
+			Peer: l.Peer, PeerNumber: l.Number, State: string(l.State), Since: l.Since, Address: l.Remote, RTT: l.RTT,
+			LastError: l.LastError,
+			Out:       admin.Flow{Bytes: int64(l.SentBytes), BytesPerSecond: l.SendRate, Rewinds: int64(l.Rebuilds)},
+			In:        admin.Flow{Bytes: int64(l.ReceivedBytes), BytesPerSecond: l.ReceiveRate, LagRecords: -1, LagBytes: -1},
+		}
+		for _, p := range l.Partitions {
+			a.Partitions = append(a.Partitions, outbound(s.room.self.Number, p))
+			a.Out.LagRecords += p.Lag.Records
+			a.Out.LagBytes += p.Lag.Bytes
+			a.Out.Lag = max(a.Out.Lag, p.Lag.Age)
+		}
+		for _, p := range l.Inbound {
+			a.Partitions = append(a.Partitions, admin.LinkPartition{
+				Topic: p.Topic, Partition: p.Partition, Region: l.Number, Life: p.Life, Confirmed: p.Watermark,
+				LagRecords: -1, LagBytes: -1,
+			})
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func outbound(self rhumb.RegionNumber, p replicator.PartitionStatus) admin.LinkPartition {
+	return admin.LinkPartition{
+		Out: true, Topic: p.Topic, Partition: p.Partition, Region: self, Life: p.Life, State: string(p.State),
+		End: p.End, Confirmed: p.Confirmed, LagRecords: p.Lag.Records, LagBytes: p.Lag.Bytes, Lag: p.Lag.Age,
+		LastError: p.LastError,
+	}
+}
+
+func (s *Server) storageEvents() storage.Events {
+	return storage.Events{
+		TailCut: func(file uint64, position, bytes int64) {
+			s.log.Warn("torn end of the log was cut", "file", file, "position", position, "bytes", bytes)
+		},
+		CopyForward: func(shard rhumb.ShardID, entries int) {
+			s.log.Warn("entries of a stuck shard were copied forward", "shard", shard, "entries", entries)
+		},
+		LowSpace: func(low bool, free, minFree uint64) {
+			s.log.Warn("free space crossed its limit", "low", low, "free", free, "min_free", minFree)
+		},
+		Failed:      func(err error) { s.log.Error("storage failed, restart to recover", "err", err) },
+		SettleError: func(err error) { s.log.Warn("settling is tried again", "err", err) },
+	}
+}
+
+// metrics gives the figures of parts that do not know the exporter.
+func (s *Server) metrics() []func(emit func(admin.Metric)) {
+	return []func(emit func(admin.Metric)){func(emit func(admin.Metric)) {
+		disk, reg, view := s.room.store.Health(), s.room.region.Health(), s.room.view.Status()
+		gauge := func(name, help string, v float64) { emit(admin.Metric{Name: name, Help: help, Value: v}) }
+		gauge("rhumb_storage_free_bytes", "Free space of the disk that holds the data directory.", float64(disk.Free))
+		gauge("rhumb_storage_min_free_bytes", "Free space below which writes are refused.", float64(disk.MinFree))
+		gauge("rhumb_storage_state", "0: ok, 1: low space, 2: failed.", float64(disk.State))
+		gauge("rhumb_region_shards", "Shards of the region.", float64(reg.Shards))
+		gauge("rhumb_region_shards_leading", "Shards that this node leads.", float64(reg.Leading))
+		gauge("rhumb_region_append_in_flight_bytes", "Batches between a request or link and the log.", float64(reg.InFlight))
+		gauge("rhumb_configstore_state", "0: current, 1: store down, 2: store went back, 3: other mesh.", float64(view.State))
+		if s.room.links != nil {
+			st := s.room.links.Status()
+			gauge("rhumb_link_send_budget_used_bytes", "Data sent on links and not confirmed.", float64(st.SendBytes))
+			gauge("rhumb_link_receive_budget_used_bytes", "Data received on links and not stored yet.", float64(st.ReceiveBytes))
+		}
+	}}
+}

@@ -1,0 +1,204 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/configstore/embedded"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
+	"github.com/rhumbmq/rhumb/storage"
+)
+
+// open opens the parts one after the other and starts each before the next
+// needs it.
+func (s *Server) open(ctx context.Context) error {
+	for _, step := range []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"configuration store", s.openView},
+		{"storage", s.openStorage},
+		{"registration", s.register},
+		{"region", s.openRegion},
+		{"broker", s.openBroker},
+		{"links", s.openLinks},
+		{"HTTP listeners", s.openAdmin},
+		{"Kafka listeners", s.openKafka},
+	} {
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+	}
+	return nil
+}
+
+func (s *Server) openView(ctx context.Context) error {
+	if err := s.opts.FS.MkdirAll(s.cfg.DataDir); err != nil {
+		return err
+	}
+	store := s.opts.Store
+	if store == nil {
+		files, err := embedded.Open(embedded.Config{Dir: s.cfg.ConfigStore.Embedded.Path})
+		if err != nil {
+			return err
+		}
+		s.onClose(files.Close)
+		store = files
+	}
+	keeper := s.opts.Keeper
+	if keeper == nil {
+		keeper = configstore.FileKeeper(filepath.Join(s.cfg.DataDir, "config.json"))
+	}
+	var err error
+	s.room.view, err = configstore.OpenView(ctx, configstore.ViewConfig{
+		Store: store, Keeper: keeper, CreateMesh: s.opts.Store == nil, By: s.writer(), Logger: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.parts.start("configuration view", s.room.view.Run, nil)
+	return nil
+}
+
+// writer names this region in the documents that it writes.
+func (s *Server) writer() string { return "region " + string(s.cfg.Region.Name) }
+
+func (s *Server) openStorage(context.Context) error {
+	l := s.cfg.Limits
+	store, err := storage.Open(storage.Config{
+		FS: s.opts.FS, Dir: s.cfg.DataDir, Mesh: s.room.view.Mesh().UUID, Shards: s.cfg.Shards,
+		Durability: durabilities[s.cfg.Durability], FlushInterval: s.cfg.FlushInterval.Std(),
+		FileSize: int64(l.LogFile), TailCache: int64(l.TailCache),
+		StateCache: int64(l.StateCache), StateMemTable: int64(l.StateMemtable),
+		MinFree: s.minFree(), Reserve: orNone(int64(l.DiskReserve)),
+		Events: s.storageEvents(),
+	})
+	if err != nil {
+		return err
+	}
+	s.room.store = store
+	s.onClose(store.Close)
+	s.parts.start("storage", store.Run, nil)
+	return nil
+}
+
+var durabilities = map[config.Durability]storage.Durability{
+	config.DurabilityFsync: storage.DurabilityFsync, config.DurabilityInterval: storage.DurabilityInterval, config.DurabilityNone: storage.DurabilityNone,
+}
+
+// orNone turns a configured zero, which means none, into storage's word for it.
+func orNone(v int64) int64 {
+	if v == 0 {
+		return -1
+	}
+	return v
+}
+
+// register makes the store know this region as it is now. With the store down,
+// a region that has been registered before starts from its last good copy.
+func (s *Server) register(ctx context.Context) error {
+	data, _ := s.room.store.Identity()
+	doc := configstore.Region{
+		Name: s.cfg.Region.Name, Number: s.cfg.Region.Number, DataUUID: data,
+		Addresses: map[string][]string{}, State: configstore.RegionActive,
+	}
+	for _, l := range s.cfg.Listeners {
+		if l.Protocol == config.ProtocolGeo {
+			doc.Geo = append(doc.Geo, advertised(l))
+		} else {
+			doc.Addresses[l.Protocol] = append(doc.Addresses[l.Protocol], advertised(l))
+		}
+	}
+	known, isKnown := s.room.view.Region(doc.Name)
+	stored, err := s.room.view.Writer(s.writer()).RegisterRegion(ctx, doc, s.highestNumber())
+	switch {
+	case err == nil:
+		s.room.self = stored
+		return nil
+	case isKnown && known.DataUUID == data && !refusal(err):
+		s.log.Warn("configuration store is not reachable, going on with the last good copy", "err", err)
+		s.room.self = known
+		return nil
+	}
+	return err
+}
+
+// refusal tells a store that says no from one that does not answer.
+func refusal(err error) bool {
+	k := rhumb.KindOf(err)
+	return errors.Is(err, configstore.ErrOtherData) || k == rhumb.KindInvalid
+}
+
+// highestNumber is the highest region number in the last good copy.
+func (s *Server) highestNumber() rhumb.RegionNumber {
+	highest := s.room.view.Mesh().LastNumber
+	for _, r := range s.room.view.Regions() {
+		highest = max(highest, r.Number)
+	}
+	return highest
+}
+
+func advertised(l config.Listener) string {
+	if l.Advertise != "" {
+		return l.Advertise
+	}
+	return l.Bind
+}
+
+func (s *Server) listeners(protocol string) []config.Listener {
+	return slices.DeleteFunc(slices.Clone(s.cfg.Listeners), func(l config.Listener) bool { return l.Protocol != protocol })
+}
+
+func (s *Server) openRegion(context.Context) error {
+	k := s.cfg.Kafka
+	r, err := region.Open(region.Config{
+		Name: s.cfg.Region.Name, Number: s.room.self.Number, Store: s.room.store, Logger: s.log,
+		Durability: durabilities[s.cfg.Durability], InFlight: int64(s.cfg.Limits.AppendMemory),
+		RetentionMs: retentionMs(k.Retention), RetentionBytes: int64(k.RetentionBytes),
+	})
+	if err != nil {
+		return err
+	}
+	s.room.region = r
+	s.onClose(r.Close)
+	s.parts.start("region", r.Run, nil)
+	return nil
+}
+
+// minFree gives the bytes that stay free: the larger of both settings.
+func (s *Server) minFree() int64 {
+	least := int64(s.cfg.MinFree.Bytes)
+	if usage, err := s.opts.FS.DiskUsage(s.cfg.DataDir); err == nil {
+		least = max(least, int64(usage.Total/100)*int64(s.cfg.MinFree.Percent))
+	}
+	return orNone(least)
+}
+
+func (s *Server) openBroker(context.Context) error {
+	mesh := broker.Mesh{View: s.room.view, Self: s.cfg.Region.Name}
+	k := s.cfg.Kafka
+	b, err := broker.New(broker.Config{
+		Region: s.room.region, Logger: s.log, Policy: mesh, Deletions: mesh,
+		NoAutoCreate: !k.AutoCreate, Partitions: k.Partitions, MaxMessageBytes: int(k.MessageMaxBytes),
+	})
+	if err != nil {
+		return err
+	}
+	s.room.broker = b
+	s.parts.start("broker", b.Follow, nil)
+	return nil
+}
+
+func retentionMs(d config.Duration) int64 {
+	if d < 0 {
+		return -1
+	}
+	return max(1, d.Std().Milliseconds())
+}

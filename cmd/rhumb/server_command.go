@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
+	"github.com/rhumbmq/rhumb/cmd/rhumb/server"
+)
+
+func serverCommand() *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:   "server --config FILE",
+		Short: "Run one region",
+		Long: "Runs one region until SIGTERM or Ctrl-C, then stops it cleanly: not ready, listeners closed, what is in\n" +
+			"flight finished, flushed, exit 0. The file is strict: unknown keys are refused. docs/operating.md has one\n" +
+			"with comments.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(path)
+			if err != nil {
+				return err
+			}
+			log := newLogger(cmd.ErrOrStderr(), cfg.Log)
+			s := server.New(cfg, server.Options{Logger: log.With("region", cfg.Region.Name)})
+			return runServer(cmd.Context(), s, log)
+		},
+	}
+	cmd.Flags().StringVar(&path, "config", "", "the region's file (required)")
+	cmd.MarkFlagRequired("config")
+	return cmd
+}
+
+func runServer(ctx context.Context, s *server.Server, log *slog.Logger) error {
+	err := s.Run(ctx)
+	if err == nil {
+		log.Info("stopped")
+	}
+	return err
+}
+
+// newLogger logs as the configuration says; auto is text for a person at a
+// terminal and JSON for everything else.
+func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
+	var level slog.Level
+	level.UnmarshalText([]byte(cfg.Level)) // validated by the configuration
+	opts := &slog.HandlerOptions{Level: level}
+	if cfg.Format == "text" || cfg.Format == "auto" && isTerminal(w) {
+		return slog.New(slog.NewTextHandler(w, opts))
+	}
+	return slog.New(slog.NewJSONHandler(w, opts))
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice != 0
+}
