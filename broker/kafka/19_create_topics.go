@@ -26,8 +26,6 @@ func init() {
 // replicas is how many copies a region of one node has.
 const replicas = 1
 
-const maxAdminWait = 2 * time.Minute
-
 func createTopics(ctx context.Context, r *request, req *kmsg.CreateTopicsRequest) (kmsg.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminWait(req.TimeoutMillis))
 	defer cancel()
@@ -52,11 +50,11 @@ func createTopics(ctx context.Context, r *request, req *kmsg.CreateTopicsRequest
 	return resp, nil
 }
 
-// adminWait bounds how long an admin request may keep its connection waiting.
+// adminWait is how long an admin request wants to wait at most.
 func adminWait(millis int32) time.Duration {
 	d := time.Duration(millis) * time.Millisecond
-	if d <= 0 || d > maxAdminWait {
-		return maxAdminWait
+	if d <= 0 {
+		return handlerWait
 	}
 	return d
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -61,6 +62,10 @@ func offered() []*api {
 	return list
 }
 
+// handlerWait bounds how long a request may keep those behind it on its
+// connection from being read.
+const handlerWait = 30 * time.Second
+
 // decodes makes a handler of a function on a decoded request that answers at
 // once.
 func decodes[T any, P interface {
@@ -72,6 +77,8 @@ func decodes[T any, P interface {
 		if err != nil {
 			return nil, err
 		}
+		ctx, cancel := context.WithTimeout(ctx, handlerWait)
+		defer cancel()
 		resp, err := fn(ctx, r, req)
 		if err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"errors"
 
 	"github.com/rhumbmq/rhumb/broker"
@@ -118,6 +119,8 @@ func codeOf(in scope, err error) int16 {
 		return own.code
 	case errors.Is(err, broker.ErrNewerEpoch):
 		return codeUnknownLeaderEpoch
+	case errors.Is(err, context.DeadlineExceeded):
+		return codeRequestTimedOut
 	}
 	if codes, ok := byKind[rhumb.KindOf(err)]; ok {
 		return codes[in]

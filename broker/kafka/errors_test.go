@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -63,6 +64,7 @@ func TestCodesOfTheProtocolItself(t *testing.T) {
 		{fmt.Errorf("x: %w", errTopicID), codeUnknownTopicID},
 		{broker.CheckEpoch(broker.PartitionState{LeaderEpoch: 1}, 2), codeUnknownLeaderEpoch},
 		{broker.CheckEpoch(broker.PartitionState{LeaderEpoch: 1}, 0), codeFencedLeaderEpoch},
+		{fmt.Errorf("x: %w", context.DeadlineExceeded), codeRequestTimedOut},
 		{rhumb.Errorf(rhumb.Kind(200), "newer"), codeUnknownServerError},
 	} {
 		if got := codeOf(scopeRead, tc.err); got != tc.code {
