@@ -212,14 +212,27 @@ func TestI2I3I11Chaos(t *testing.T) {
 	for i := range *chaosSeeds {
 		seed := *chaosFirst + uint64(i)
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { chaos(t, seed) })
+			synctest.Test(t, func(t *testing.T) {
+				chaos(t, startCluster(t, seed, func(cfg *Config) { cfg.Keep = 32 << 10 }))
+			})
 		})
 	}
 }
 
-func chaos(t *testing.T, seed uint64) {
+// TestI1I2I3I11ChaosOnStores does the same on the real store.
+func TestI1I2I3I11ChaosOnStores(t *testing.T) {
+	for i := range (*chaosSeeds + 3) / 4 {
+		seed := *chaosFirst + uint64(i)
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				chaos(t, startClusterOn(t, seed, func(cfg *Config) { cfg.Keep = 32 << 10 }, onStores(seed)))
+			})
+		})
+	}
+}
+
+func chaos(t *testing.T, c *cluster) {
 	begun := time.Now()
-	c := startCluster(t, seed, func(cfg *Config) { cfg.Keep = 32 << 10 })
 	l := c.leader(20 * time.Second)
 	id, _, err := l.CreatePartition(context.Background(), PartitionSpec{Topic: soloTopic})
 	if err != nil {
@@ -333,7 +346,7 @@ func TestLateFollowerIsFilledUpBySnapshot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := &solo{Shard: l.Shard, t: t, disk: l.disk}
+		n := &solo{Shard: l.Shard, t: t}
 		body := string(make([]byte, 32<<10))
 		for range 20 {
 			n.append(id, 1, body, nil)

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rhumbmq/rhumb/storage"
+	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
 // cluster is three replicas on three disks, and a network that loses, delays,
@@ -32,19 +35,81 @@ type replica struct {
 	*Shard
 	c      *cluster
 	id     uint64
-	disk   *memDisk
+	disk   disk
 	cancel context.CancelFunc
 	up     bool
+	dying  bool // its disk was taken away: it may end with an error
+}
+
+// disk is what a replica keeps over a crash.
+type disk interface {
+	storage() Storage
+	synced() bool
+	crash() disk // ends it as a power loss would, and gives what is left
+	open(t *testing.T)
+	close(t *testing.T)
+}
+
+func (d *memDisk) storage() Storage { return d }
+func (d *memDisk) synced() bool     { return d.lazy == 0 }
+func (d *memDisk) open(*testing.T)  {}
+func (d *memDisk) close(*testing.T) {}
+
+// storeDisk is the real store on a file system in memory.
+type storeDisk struct {
+	fs    *vfs.Mem
+	seed  uint64
+	store *storage.Store
+	done  chan error
+}
+
+func (d *storeDisk) storage() Storage { return OnDisk(d.store.Shard(1)) }
+func (d *storeDisk) synced() bool     { return true }
+
+func (d *storeDisk) open(t *testing.T) {
+	t.Helper()
+	s, err := storage.Open(storage.Config{FS: d.fs, Dir: "data", Shards: 1, FileSize: 64 << 10, MinFree: -1, Reserve: -1,
+		TailCache: 32 << 10, IndexCache: 64 << 10, StateMemTable: 256 << 10, StateCache: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.store, d.done = s, make(chan error, 1)
+	go func() { d.done <- s.Run(context.Background()) }()
+}
+
+func (d *storeDisk) crash() disk {
+	d.seed++
+	fs := d.fs.CrashClone(vfs.CrashOptions{Seed: d.seed})
+	d.store.Kill()
+	<-d.done
+	return &storeDisk{fs: fs, seed: d.seed * 31}
+}
+
+func (d *storeDisk) close(t *testing.T) {
+	if err := d.store.Close(); err != nil {
+		t.Error(err)
+	}
+	<-d.done
 }
 
 const tick = 100 * time.Millisecond
 
 func startCluster(t *testing.T, seed uint64, change func(*Config)) *cluster {
-	c := &cluster{t: t, rng: rand.New(rand.NewPCG(seed, 1)), delay: 2 * time.Millisecond, cut: map[[2]uint64]bool{}, change: change}
-	for id := uint64(1); id <= 3; id++ {
+	return startClusterOn(t, seed, change, func(id uint64) disk {
 		d := newMemDisk(seed*10 + id)
 		d.latency = 3 * time.Millisecond
-		c.nodes[id] = &replica{c: c, id: id, disk: d}
+		return d
+	})
+}
+
+func onStores(seed uint64) func(id uint64) disk {
+	return func(id uint64) disk { return &storeDisk{fs: vfs.NewMem(vfs.MemConfig{}), seed: seed*10 + id} }
+}
+
+func startClusterOn(t *testing.T, seed uint64, change func(*Config), disks func(id uint64) disk) *cluster {
+	c := &cluster{t: t, rng: rand.New(rand.NewPCG(seed, 1)), delay: 2 * time.Millisecond, cut: map[[2]uint64]bool{}, change: change}
+	for id := uint64(1); id <= 3; id++ {
+		c.nodes[id] = &replica{c: c, id: id, disk: disks(id)}
 		c.start(id)
 	}
 	t.Cleanup(c.stopAll)
@@ -54,7 +119,8 @@ func startCluster(t *testing.T, seed uint64, change func(*Config)) *cluster {
 func (c *cluster) start(id uint64) {
 	c.t.Helper()
 	n := c.nodes[id]
-	cfg := Config{ID: 1, Region: 7, Node: id, Voters: []uint64{1, 2, 3}, Storage: n.disk, Transport: n, Synced: n.disk.lazy == 0}
+	n.disk.open(c.t)
+	cfg := Config{ID: 1, Region: 7, Node: id, Voters: []uint64{1, 2, 3}, Storage: n.disk.storage(), Transport: n, Synced: n.disk.synced()}
 	if c.change != nil {
 		c.change(&cfg)
 	}
@@ -64,10 +130,13 @@ func (c *cluster) start(id uint64) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.mu.Lock()
-	n.Shard, n.cancel, n.up = s, cancel, true
+	n.Shard, n.cancel, n.up, n.dying = s, cancel, true, false
 	c.mu.Unlock()
 	go func() {
-		if err := s.Run(ctx); err != nil {
+		err := s.Run(ctx)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if err != nil && !n.dying {
 			c.t.Errorf("replica %d: %v", id, err)
 		}
 	}()
@@ -92,6 +161,9 @@ func (c *cluster) stop(id uint64) {
 		c.mu.Unlock()
 		n.cancel()
 		<-n.Shard.done
+		if !n.dying {
+			n.disk.close(c.t)
+		}
 	}
 }
 
@@ -104,6 +176,9 @@ func (c *cluster) stopAll() {
 // crash ends a replica as a power loss would.
 func (c *cluster) crash(id uint64) {
 	n := c.nodes[id]
+	c.mu.Lock()
+	n.dying = true
+	c.mu.Unlock()
 	disk := n.disk.crash()
 	c.stop(id)
 	n.disk = disk
@@ -245,7 +320,7 @@ func TestElectReplicateAndLoseTheLeader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := &solo{Shard: l.Shard, t: t, disk: l.disk}
+		n := &solo{Shard: l.Shard, t: t}
 		for i := range 20 {
 			if r := n.append(id, 1, fmt.Sprint(i), nil); r.Err != nil {
 				t.Fatal(r.Err)
@@ -257,7 +332,7 @@ func TestElectReplicateAndLoseTheLeader(t *testing.T) {
 		if l2.id == l.id {
 			t.Fatal("a crashed leader leads")
 		}
-		n = &solo{Shard: l2.Shard, t: t, disk: l2.disk}
+		n = &solo{Shard: l2.Shard, t: t}
 		if r := n.append(id, 1, "after", nil); r.Err != nil || r.Base != 20 {
 			t.Fatalf("append to the new leader: %+v", r)
 		}

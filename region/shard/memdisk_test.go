@@ -102,7 +102,7 @@ func (d *memDisk) view() *memImage { return &memImage{d.hs, d.base, d.baseTerm, 
 
 // crash ends the disk and gives one with what was surely written, some of what
 // was not, and a state database that may lag.
-func (d *memDisk) crash() *memDisk {
+func (d *memDisk) crash() disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dead = true
