@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"pgregory.net/rapid"
 )
 
 // A story is a text file of commands ("> ...") to a source, a link and a
@@ -22,7 +23,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the stories' outcomes anew")
 
 // play runs a story of testdata.
-func play(t *testing.T, name string) {
+func play(t rapid.TB, name string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".txt")
 	text, err := os.ReadFile(path)

@@ -15,29 +15,47 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Every switches on each bug of a package in turn and runs the models, each with
-// as many random cases as an ordinary test run, until one of them fails. A bug
-// that all models let through fails the test. First all models must pass with no
-// bug, so that what they find is the bug.
-func Every(t *testing.T, pkg string, models map[string]func(*rapid.T)) {
+// Models are what the tests of a package hold its code against.
+type Models struct {
+	Random map[string]func(*rapid.T) // run with as many random cases as in an ordinary test run
+	Fixed  map[string]func(rapid.TB) // run once
+}
+
+// Every switches on each bug of a package in turn and runs the models until one
+// of them fails. A bug that all models let through fails the test. First all
+// models must pass with no bug, so that what they find is the bug.
+func Every(t *testing.T, pkg string, models Models) {
 	set(t, "rapid.nofailfile", "true")
 	set(t, "rapid.shrinktime", "0s")
-	names := slices.Sorted(maps.Keys(models))
-	for _, name := range names {
-		if fails(models[name]) {
-			t.Fatalf("model %q fails with no bug planted", name)
-		}
+	if found := models.firstToFail(); found != "" {
+		t.Fatalf("model %q fails with no bug planted", found)
 	}
 	for _, bug := range mutant.All(pkg) {
 		restore := mutant.Activate(bug)
-		i := slices.IndexFunc(names, func(name string) bool { return fails(models[name]) })
+		found := models.firstToFail()
 		restore()
-		if i < 0 {
+		if found == "" {
 			t.Errorf("%s survives: %s", bug, mutant.What(bug))
 			continue
 		}
-		t.Logf("%s: found by %q", bug, names[i])
+		t.Logf("%s: found by %q", bug, found)
 	}
+}
+
+// firstToFail runs the models, random ones first, and gives the name of the one
+// that fails, "" if none does.
+func (m Models) firstToFail() string {
+	for _, name := range slices.Sorted(maps.Keys(m.Random)) {
+		if fails(func(v *verdict) { rapid.Check(v, m.Random[name]) }) {
+			return name
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Fixed)) {
+		if fails(func(v *verdict) { m.Fixed[name](v) }) {
+			return name
+		}
+	}
+	return ""
 }
 
 func set(t *testing.T, name, value string) {
@@ -52,15 +70,20 @@ func set(t *testing.T, name, value string) {
 	})
 }
 
-// fails reports whether a model fails. A panic of the code under test counts.
-func fails(model func(*rapid.T)) bool {
-	v := &verdict{}
-	done := make(chan struct{})
+// fails reports whether a run fails its test. A panic of the code under test
+// counts as one.
+func fails(run func(*verdict)) bool {
+	v, ended := &verdict{}, make(chan struct{})
 	go func() {
-		defer close(done)
-		rapid.Check(v, model)
+		defer close(ended)
+		defer func() {
+			if recover() != nil {
+				v.failed = true
+			}
+		}()
+		run(v)
 	}()
-	<-done
+	<-ended
 	return v.failed
 }
 
