@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/rhumbmq/rhumb/broker"
@@ -71,12 +71,9 @@ func damage(dir string) error {
 	if err != nil {
 		return err
 	}
-	at := slices.Index(text, '\x00')
-	for i := range text {
-		if i+9 < len(text) && string(text[i:i+9]) == "record 20" {
-			at = i
-			break
-		}
+	at := bytes.Index(text, []byte("record 20"))
+	if at < 0 {
+		return fmt.Errorf("the record is not in %s", files[0])
 	}
 	text[at] ^= 0x20
 	return os.WriteFile(files[0], text, 0o600)
