@@ -152,23 +152,3 @@ func parseHead(b []byte) (head, error) {
 	h.length = int(length)
 	return h, nil
 }
-
-// decodeFrame reads one whole frame of a known type other than data. The frame
-// keeps nothing of b.
-func decodeFrame(h head, b []byte) (Frame, error) {
-	f := newFrame(h.kind)
-	if f == nil {
-		return nil, rhumb.Errorf(rhumb.KindUnsupported, "wire: unknown frame type %d", uint8(h.kind))
-	}
-	fixed, variable := &cursor{b: b[headerSize:h.header]}, &cursor{b: b[h.header:]}
-	f.decode(fixed, variable)
-	if f.Type() != h.kind {
-		fixed.fail("does not agree with its own type")
-	}
-	for _, c := range []*cursor{fixed, variable} {
-		if c.wrong != "" {
-			return nil, rhumb.Errorf(rhumb.KindCorrupt, "wire: %s frame %s", h.kind, c.wrong)
-		}
-	}
-	return f, nil
-}

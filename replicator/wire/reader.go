@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -41,6 +42,8 @@ type Reader struct {
 	r       *bufio.Reader
 	budget  Budget
 	scratch []byte
+
+	fixed, variable cursor // of the frame that is decoded
 }
 
 // NewReader makes a reader. It reserves [Data.Size] bytes before it allocates
@@ -78,8 +81,33 @@ func (r *Reader) Next() (Frame, error) {
 		if _, err := io.ReadFull(r.r, body); err != nil {
 			return nil, whole(err)
 		}
-		return decodeFrame(h, body)
+		return r.decode(h, body)
 	}
+}
+
+// decode reads one whole frame other than data. The frame keeps nothing of b.
+func (r *Reader) decode(h head, b []byte) (Frame, error) {
+	f := newFrame(h.kind)
+	if f == nil {
+		return nil, rhumb.Errorf(rhumb.KindUnsupported, "wire: unknown frame type %d", uint8(h.kind))
+	}
+	r.fixed, r.variable = cursor{b: b[headerSize:h.header]}, cursor{b: b[h.header:]}
+	f.decode(&r.fixed, &r.variable)
+	if f.Type() != h.kind {
+		r.fixed.fail("does not agree with its own type")
+	}
+	if err := r.wrong(h.kind); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// wrong gives what was wrong with the frame that was decoded last.
+func (r *Reader) wrong(t Type) error {
+	if r.fixed.wrong == "" && r.variable.wrong == "" {
+		return nil
+	}
+	return rhumb.Errorf(rhumb.KindCorrupt, "wire: %s frame %s", t, cmp.Or(r.fixed.wrong, r.variable.wrong))
 }
 
 // buffer gives a buffer that is good until the next frame.
@@ -102,10 +130,11 @@ func (r *Reader) data(h head) (Frame, error) {
 	if err != nil {
 		return nil, whole(err)
 	}
-	f, fixed := &Data{}, cursor{b: top[headerSize:h.header]}
-	f.decodeFixed(&fixed)
-	if fixed.wrong != "" {
-		return nil, rhumb.Errorf(rhumb.KindCorrupt, "wire: data frame %s", fixed.wrong)
+	f := &Data{}
+	r.fixed, r.variable = cursor{b: top[headerSize:h.header]}, cursor{}
+	f.decodeFixed(&r.fixed)
+	if err := r.wrong(h.kind); err != nil {
+		return nil, err
 	}
 	c := dataContent{
 		wire:       h.length - h.header,
@@ -126,11 +155,13 @@ func (r *Reader) data(h head) (Frame, error) {
 	}
 	b, err := r.content(c)
 	if err == nil {
-		variable := cursor{b: b}
-		if f.decodeContent(&variable); variable.wrong == "" {
-			return f, nil
-		}
-		err = rhumb.Errorf(rhumb.KindCorrupt, "wire: data frame %s", variable.wrong)
+		r.variable.b = b
+		f.decodeContent(&r.variable)
+		err = r.wrong(h.kind)
+	}
+	r.variable = cursor{} // it would hold the batch until the next frame
+	if err == nil {
+		return f, nil
 	}
 	if r.budget != nil {
 		r.budget.Release(codec.EnvelopeSize + c.batch)
