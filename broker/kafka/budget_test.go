@@ -15,23 +15,26 @@ func TestBudgetIsFirstComeFirstServed(t *testing.T) {
 		if !b.TryAcquire(8) {
 			t.Fatal("8 of 10")
 		}
-		var order []int64
+		served := make(chan int64, 2)
 		for _, n := range []int64{6, 2} {
 			go func() {
 				if err := b.Acquire(t.Context(), n); err != nil {
 					t.Error(err)
 				}
-				order = append(order, n)
+				served <- n
 			}()
 			synctest.Wait()
 		}
-		if b.TryAcquire(1) {
-			t.Error("1 passed those that wait")
+		if b.TryAcquire(1) || len(served) > 0 {
+			t.Error("2 or 1 passed the one that waits for 6")
 		}
-		b.Release(8)
-		synctest.Wait()
-		if len(order) != 2 || b.free != 2 {
-			t.Errorf("served %v, %d free", order, b.free)
+		b.Release(4)
+		if n := <-served; n != 6 {
+			t.Errorf("%d was served first", n)
+		}
+		b.Release(2)
+		if n := <-served; n != 2 || b.free != 0 {
+			t.Errorf("%d was served, %d free", n, b.free)
 		}
 	})
 }

@@ -95,6 +95,7 @@ func franzFullTopicName(t *testing.T, h *harness) {
 // client send again; each record is stored once, in order.
 func TestP60ConnectionsCutMidProduce(t *testing.T) {
 	h := start(t)
+	h.topic("cut", 1, nil)
 	appended := 0
 	h.region.OnAppend(func(rhumb.PartitionRef, broker.AppendRequest) error {
 		if appended++; appended%7 == 0 {
@@ -108,17 +109,21 @@ func TestP60ConnectionsCutMidProduce(t *testing.T) {
 // The same on the real region, where answers come when they come.
 func TestI1ConnectionsCutMidProduce(t *testing.T) {
 	h := startReal(t)
+	info := h.topic("cut", 1, nil)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		tick := time.NewTicker(2 * time.Millisecond)
+		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
-		for {
+		for next := rhumb.Offset(7); ; {
 			select {
 			case <-tick.C:
-				h.cut()
 			case <-stop:
 				return
+			}
+			if state, err := h.broker.State(&info, 0); err == nil && state.End >= next { // some progress between cuts
+				h.cut()
+				next = state.End + 7
 			}
 		}
 	}()
@@ -128,7 +133,7 @@ func TestI1ConnectionsCutMidProduce(t *testing.T) {
 }
 
 func (h *harness) produceThroughCuts(n int) {
-	h.topic("cut", 1, nil)
+	h.Helper()
 	c := h.client(kgo.DefaultProduceTopic("cut"), kgo.ProducerLinger(0), kgo.MaxBufferedRecords(20), kgo.ProducerBatchMaxBytes(512),
 		kgo.RetryBackoffFn(func(int) time.Duration { return time.Millisecond }))
 	for i := range n {

@@ -69,10 +69,10 @@ func (c *conn) run() {
 	var writer sync.WaitGroup
 	writer.Go(c.write)
 	err := c.read()
+	c.server.report(c, err) // before the client can see the end
 	c.stopPolls()
 	close(c.queue)
 	writer.Wait()
-	c.server.report(c, err)
 }
 
 func (c *conn) handshake() bool {
