@@ -77,14 +77,14 @@ func (n *Namespace) validate() error {
 	return n.Topology.validate()
 }
 
-// Allowances is what a namespace's regions are checked against.
-type Allowances struct {
+// allowances is what a namespace's regions are checked against.
+type allowances struct {
 	Tenant  *Tenant                     // nil: there is no such tenant
 	Regions map[rhumb.RegionName]Region // registered ones, without tombstones
 }
 
 // refusal says why a namespace may not name the region; empty if it may.
-func (a Allowances) refusal(region rhumb.RegionName) string {
+func (a allowances) refusal(region rhumb.RegionName) string {
 	switch _, registered := a.Regions[region]; {
 	case !registered:
 		return "region " + strconv.Quote(string(region)) + " is not registered"
@@ -97,7 +97,7 @@ func (a Allowances) refusal(region rhumb.RegionName) string {
 }
 
 // check refuses a namespace that names what it may not.
-func (a Allowances) check(n *Namespace) error {
+func (a allowances) check(n *Namespace) error {
 	if a.Tenant == nil {
 		return invalid("tenant", "tenant %q does not exist", string(n.Tenant))
 	}

@@ -140,7 +140,7 @@ func (p *picture) linkNamespace(n *Namespace, live map[rhumb.RegionName]Region) 
 		p.dropped = append(p.dropped, Problem{NamespaceKey(n.Tenant, n.Name), err.Error()})
 		return
 	}
-	a := Allowances{Regions: live}
+	a := allowances{Regions: live}
 	if t, ok := p.tenants[n.Tenant]; ok {
 		a.Tenant = &t
 	}

@@ -65,7 +65,7 @@ func (w *Writer) PutNamespace(ctx context.Context, t rhumb.Tenant, ns rhumb.Name
 }
 
 func (w *Writer) checkNamespace(ctx context.Context, n *Namespace) error {
-	a := Allowances{}
+	a := allowances{}
 	var err error
 	if a.Regions, err = w.regions(ctx); err != nil {
 		return err
