@@ -211,15 +211,18 @@ func (m *model) identify(f *Frame) int {
 }
 
 func (m *model) same(want, got *Frame) error {
-	line := func(f *Frame) string {
-		s := fmt.Sprint(f.Kind, f.Shard, f.HardState != nil, f.HardState.GetTerm(), f.HardState.GetVote(), f.HardState.GetCommit(), string(f.Conf))
-		for _, e := range f.Entries {
-			s += fmt.Sprintf(" %d.%d.%d:%x", e.GetIndex(), e.GetTerm(), e.GetType(), e.GetData())
-		}
-		return s
+	hs := func(f *Frame) string {
+		return fmt.Sprint(f.Kind, f.Shard, f.HardState != nil, f.HardState.GetTerm(), f.HardState.GetVote(), f.HardState.GetCommit(), string(f.Conf), len(f.Entries))
 	}
-	if line(want) != line(got) {
-		return fmt.Errorf("read %s, wrote %s", line(got), line(want))
+	if hs(want) != hs(got) {
+		return fmt.Errorf("read %s, wrote %s", hs(got), hs(want))
+	}
+	for i, w := range want.Entries {
+		g := got.Entries[i]
+		if w.GetIndex() != g.GetIndex() || w.GetTerm() != g.GetTerm() || w.GetType() != g.GetType() || !bytes.Equal(w.GetData(), g.GetData()) {
+			return fmt.Errorf("entry %d: read %d.%d with %d bytes, wrote %d.%d with %d", i,
+				g.GetIndex(), g.GetTerm(), len(g.GetData()), w.GetIndex(), w.GetTerm(), len(w.GetData()))
+		}
 	}
 	return nil
 }
