@@ -191,12 +191,21 @@ func (f *Fetch) readPart(ctx context.Context, p *fetchPart) {
 	}
 }
 
+// budgetWait bounds how long a fetch waits for the node's budget: after that it
+// answers with nothing, and the client comes again.
+const budgetWait = 10 * time.Second
+
 // reserve takes bytes from the node's budget before they are read. Only a fetch
 // that has nothing yet waits for them, so two fetches never wait for each other.
 func (f *Fetch) reserve(ctx context.Context, n int64) bool {
-	if f.held > 0 {
-		return f.limits.Budget.TryAcquire(n)
+	if f.limits.Budget.TryAcquire(n) {
+		return true
 	}
+	if f.held > 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, budgetWait)
+	defer cancel()
 	return f.limits.Budget.Acquire(ctx, n) == nil
 }
 

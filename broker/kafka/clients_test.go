@@ -280,3 +280,27 @@ func franzDeleteRecordsAndReset(t *testing.T, h *harness) {
 		t.Fatalf("P100: earliest is %d, want 4", r[0].Offset)
 	}
 }
+
+// A consumer that seeks by time starts at the first record that is not older,
+// inside a compressed batch, too.
+func TestP110FranzSeeksByTime(t *testing.T) { both(t, p110FranzSeeksByTime) }
+
+func p110FranzSeeksByTime(t *testing.T, h *harness) {
+	base := time.Now().Add(-time.Hour).Truncate(time.Second)
+	p := h.client(kgo.DefaultProduceTopic("t"), kgo.ProducerLinger(50*time.Millisecond), kgo.ProducerBatchCompression(kgo.ZstdCompression()))
+	for i := range 100 {
+		p.Produce(h.ctx(), &kgo.Record{Value: []byte(strconv.Itoa(i)), Timestamp: base.Add(time.Duration(i) * time.Second)}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := p.Flush(h.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	at := base.Add(41500 * time.Millisecond)
+	got := h.consume(h.client(kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AfterMilli(at.UnixMilli()))), 58)
+	if string(got[0].Value) != "42" || len(got) != 58 {
+		t.Fatalf("%d records from %q on", len(got), got[0].Value)
+	}
+}

@@ -324,3 +324,35 @@ func TestP85AllOfManyPartitionsMakeProgress(t *testing.T) {
 		t.Fatalf("%d of %d partitions were served", len(seen), n)
 	}
 }
+
+// What all fetches together hold is bounded: a fetch that finds nothing free
+// waits for those that are being sent, and none is refused.
+func TestP83FetchesShareABudget(t *testing.T) {
+	h := start(t, func(_ *broker.Config, c *Config) { c.FetchBudget, c.FetchMaxBytes = 4096, 4096 })
+	h.topic("t", 1, nil)
+	batch := brokertest.Batch{Times: []int64{1}, Value: make([]byte, 1000)}
+	h.append("t", batch, batch, batch, batch, batch, batch)
+	if err := h.server.fetches.Acquire(h.ctx(), 4096); err != nil { // as a client that reads slowly
+		t.Fatal(err)
+	}
+	var waiting []*rawConn
+	req := fetchRequest("t", 0)
+	for range 20 {
+		c := h.dial()
+		c.send(req)
+		waiting = append(waiting, c)
+	}
+	waitFor(t, "fetches that wait", func() bool {
+		h.server.fetches.mu.Lock()
+		defer h.server.fetches.mu.Unlock()
+		return len(h.server.fetches.waiters) == len(waiting)
+	})
+	h.server.fetches.Release(4096)
+	for _, c := range waiting {
+		p := decodeAnswer[*kmsg.FetchResponse](c, req, c.receive(1)).Topics[0].Partitions[0]
+		if p.ErrorCode != 0 || len(p.RecordBatches) == 0 || len(p.RecordBatches) > 4096 {
+			t.Fatalf("code %d, %d bytes", p.ErrorCode, len(p.RecordBatches))
+		}
+	}
+	waitFor(t, "everything given back", func() bool { return h.server.fetches.TryAcquire(4096) })
+}
