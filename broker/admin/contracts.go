@@ -149,7 +149,7 @@ type Problem struct {
 type Link struct {
 	Peer       rhumb.RegionName
 	PeerNumber rhumb.RegionNumber
-	State      string // flowing, idle, held, stalled, disconnected, diverged
+	State      string // connected, flowing, idle, held, stalled, disconnected, refused, diverged
 	Since      time.Time
 	Address    string
 	Version    string

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -97,12 +98,17 @@ func (c *nodeCollector) logs(gauge func(name, help string, v float64, labels ...
 	gauge("rhumb_gap_records", "Gap records that are kept: ranges of records that will never come.", gaps)
 }
 
-// linkStates are all states of a link, so that each is a series from the start.
-var linkStates = []string{"flowing", "idle", "held", "stalled", "disconnected", "diverged"}
+// linkStates are the states of a link that each have a series from the start. A
+// state that is not among them has its series while the link is in it.
+var linkStates = []string{"connected", "flowing", "idle", "held", "stalled", "disconnected", "refused", "diverged"}
 
 func (c *nodeCollector) link(l Link, emit func(Metric)) {
 	peer := string(l.Peer)
-	for _, state := range linkStates {
+	states := linkStates
+	if !slices.Contains(states, l.State) {
+		states = append(slices.Clone(states), l.State)
+	}
+	for _, state := range states {
 		emit(Metric{Name: "rhumb_link_state", Help: "1 for the state that the link is in.",
 			Labels: []string{"peer_region", peer, "state", state}, Value: truth(l.State == state)})
 	}

@@ -314,6 +314,7 @@ func TestMetricsNames(t *testing.T) {
 	for _, want := range []string{
 		`rhumb_kafka_requests_total{api="fetch"} 7`,
 		`rhumb_link_state{peer_region="eu",state="flowing"} 1`,
+		`rhumb_link_state{peer_region="eu",state="stalled"} 0`,
 		`rhumb_link_rtt_seconds{peer_region="eu"} 0.08`,
 		`rhumb_partitions 2`, `rhumb_topics 1`, `rhumb_ready 1`, `rhumb_gap_records 1`,
 		`rhumb_admin_requests_total{code="200",method="GET",route="/admin/v1/region"} 1`,

@@ -11,7 +11,7 @@ type LinkList struct {
 type Link struct {
 	Peer       rhumb.RegionName   `json:"peer"`
 	PeerNumber rhumb.RegionNumber `json:"peer_number"`
-	State      string             `json:"state"`        // flowing, idle, held, stalled, disconnected, diverged
+	State      string             `json:"state"`        // connected, flowing, idle, held, stalled, disconnected, refused, diverged
 	Since      int64              `json:"since,string"` // in this state
 	Address    string             `json:"address"`      // of the peer, empty while disconnected
 	Version    string             `json:"version"`      // of the peer's binary
