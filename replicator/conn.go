@@ -34,6 +34,7 @@ type conn struct {
 	lanes   lanes
 	inbound inbound
 
+	told     time.Time     // when the watchdog last logged; its own
 	opening  *gate         // sessions that find their start
 	confirms atomic.Uint64 // grows with each sign of progress of any session
 	dueWake  chan struct{} // capacity 1: due is not empty

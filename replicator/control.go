@@ -113,7 +113,7 @@ func (c *conn) speak(ctx context.Context) error {
 		case now := <-tick.C:
 			n := &c.link.counters
 			c.rates.sample(now, n.sentBytes.Load(), n.receivedBytes.Load())
-			err = c.writer.Write(&wire.Ping{Number: number, Clock: time.Now().UnixMicro()})
+			err = c.ping(number)
 			number++
 		case p := <-c.control.pongs:
 			p.Clock = time.Now().UnixMicro()

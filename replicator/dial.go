@@ -35,7 +35,7 @@ type dialler struct {
 	pause backoff
 	next  int // of the addresses
 	wg    sync.WaitGroup
-	hello sync.Mutex // one attempt at a time says hello, so that only one is adopted
+	hello *gate // one attempt at a time says hello, so that only one is adopted
 
 	mu      sync.Mutex
 	running int
@@ -156,8 +156,6 @@ func (d *dialler) attempt(ctx context.Context, addr string) (*conn, error) {
 	if err != nil {
 		return nil, reading(err)
 	}
-	d.hello.Lock()
-	defer d.hello.Unlock()
 	c, err := d.greet(ctx, qc)
 	if err != nil {
 		code, text := closing(err)
@@ -168,10 +166,17 @@ func (d *dialler) attempt(ctx context.Context, addr string) (*conn, error) {
 }
 
 func (d *dialler) greet(ctx context.Context, qc *quic.Conn) (*conn, error) {
+	if err := d.hello.acquire(ctx, 1, fresh); err != nil {
+		return nil, err
+	}
+	defer d.hello.release(1)
 	if c, _, _ := d.look(); c != nil && c.dialled {
 		return nil, errSuperseded // another attempt was faster
 	}
 	c, err := d.link.m.greet(ctx, qc, d.link)
+	if err == nil {
+		err = c.ping(0)
+	}
 	if err == nil {
 		err = d.link.adopt(c)
 	}

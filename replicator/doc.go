@@ -33,6 +33,7 @@
 //
 //	Limits.SendBudget     batches read here and not confirmed, all links together
 //	Limits.ReceiveBudget  batches arrived and not stored, all links together
+//	                      each link has an equal share of both
 //	Limits.Window         of these, what one session may hold
 //	connectionWindow      what QUIC buffers of a connection before it is read
 //
@@ -68,6 +69,10 @@
 // All end before Run returns.
 //
 // # Lock order
+//
+// No lock is held while something waits for the network or for time: that would
+// stop the clock of a test under virtual time, and much else otherwise. Where one
+// at a time may wait, a channel or a gate orders them.
 //
 // Manager.mu, then link.mu, then any of: lanes.mu, inbound.mu, settler.mu,
 // control.mu, flow.mu, ledger.mu, gate.mu. Apart from these: receiver.mu, then

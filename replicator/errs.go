@@ -62,6 +62,10 @@ func closing(cause error) (quic.ApplicationErrorCode, string) {
 // reading turns what a broken connection gives into the cause: a refusal of the
 // peer comes out as one, whatever call saw it.
 func reading(err error) error {
+	var tls *quic.TransportError
+	if errors.As(err, &tls) && tls.ErrorCode.IsCryptoError() {
+		return refusef("certificates do not fit: %v", err)
+	}
 	var app *quic.ApplicationError
 	if !errors.As(err, &app) || !app.Remote {
 		return err

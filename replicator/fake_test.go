@@ -33,7 +33,9 @@ type fakeRegion struct {
 	failOpen   func(ref rhumb.PartitionRef) error
 	failCreate func(t rhumb.Topic) error
 	mute       bool // appends are never answered
-	pending    sync.WaitGroup
+	hang       bool // OpenOrigin does not answer
+	queue      []func()
+	order      sync.Mutex
 }
 
 // fakeLog is one partition.
@@ -244,7 +246,14 @@ func (r *fakeRegion) SetEdgeStart(_ context.Context, ref rhumb.PartitionRef, to 
 	return l.starts[to], nil
 }
 
-func (r *fakeRegion) OpenOrigin(_ context.Context, ref rhumb.PartitionRef, region rhumb.RegionNumber, life rhumb.Life) (dedup.Watermark, error) {
+func (r *fakeRegion) OpenOrigin(ctx context.Context, ref rhumb.PartitionRef, region rhumb.RegionNumber, life rhumb.Life) (dedup.Watermark, error) {
+	r.mu.Lock()
+	hang := r.hang
+	r.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return dedup.Watermark{}, context.Cause(ctx)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.logs[ref]
@@ -266,20 +275,29 @@ func (l *fakeLog) mark(region rhumb.RegionNumber, life rhumb.Life) dedup.Waterma
 	return dedup.NewWatermark(region, life)
 }
 
-// answer calls done later, as a shard does.
+// answer calls done, at once or later, in the order of the calls, as a shard does.
 func (r *fakeRegion) answer(do func() linkResult, done func(linkResult)) {
 	r.mu.Lock()
-	delay, mute := r.delay, r.mute
-	r.mu.Unlock()
-	if mute {
+	if r.mute {
+		r.mu.Unlock()
 		return
 	}
-	if delay == 0 {
+	if r.delay == 0 {
+		r.mu.Unlock()
 		done(do())
 		return
 	}
-	r.pending.Add(1)
-	time.AfterFunc(delay, func() { defer r.pending.Done(); done(do()) })
+	defer r.mu.Unlock()
+	r.queue = append(r.queue, func() { done(do()) })
+	time.AfterFunc(r.delay, func() {
+		r.order.Lock()
+		defer r.order.Unlock()
+		r.mu.Lock()
+		next := r.queue[0]
+		r.queue = r.queue[1:]
+		r.mu.Unlock()
+		next()
+	})
 }
 
 func (r *fakeRegion) AppendLink(ref rhumb.PartitionRef, b linkBatch, done func(linkResult)) {

@@ -27,6 +27,7 @@ type flow struct {
 	// Owned by the goroutine that works on it.
 	machine *session.Sender
 	log     sourceLog
+	class   class // of what was read last
 
 	// Guarded by link.mu.
 	running, again bool
@@ -70,8 +71,8 @@ func newFlow(l *link, s *source, e configstore.Edge) *flow {
 const (
 	retryPause     = 200 * time.Millisecond
 	retryPauseMost = 5 * time.Second
-	// refusedRetryMost is for what only a change of policy or topic can mend: its
-	// arrival on the other side is not seen here.
+	// refusedRetryMost is for what only a change of policy or topic can mend, whose
+	// arrival on the other side is not seen here, and for what the watchdog ended.
 	refusedRetryMost = 30 * time.Second
 )
 
@@ -88,7 +89,7 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 		s := newSending(f, c)
 		err := s.run(ctx, opened)
 		after := f.machine.Status()
-		if after.Confirmed > before || errors.Is(err, errWatchdog) || errors.Is(err, errLane) {
+		if after.Confirmed > before || errors.Is(err, errLane) {
 			pause.reset()
 		}
 		if err == nil && after.State == session.Closed {
@@ -99,7 +100,7 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 			break
 		}
 		pause.most = retryPauseMost
-		if after.State == session.Refused || after.State == session.Diverged {
+		if after.State == session.Refused || after.State == session.Diverged || errors.Is(err, errWatchdog) {
 			pause.most = refusedRetryMost
 		}
 		f.rest(ctx, pause.next())
@@ -156,7 +157,7 @@ func (f *flow) failed(ctx context.Context, st session.Status, err error) {
 	f.status.err, f.status.errAt = err, time.Now()
 	f.mu.Unlock()
 	f.become(state)
-	if !news {
+	if !news || errors.Is(err, errWatchdog) { // the watchdog speaks for all of a link at once
 		return
 	}
 	log := f.link.m.log.With("peer_region", f.link.name, "topic", f.source.topic.String(), "partition", f.source.index)

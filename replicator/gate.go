@@ -23,9 +23,8 @@ const backlogShare = 8
 // gate is a budget: of bytes, or of turns. Who takes from it waits in its class,
 // first come first served, so that no session starves another one of its class.
 type gate struct {
-	limit int64
-
 	mu      sync.Mutex
+	limit   int64
 	used    int64
 	streak  int // grants to new data since backlog had its turn
 	waiting [classes]fifo
@@ -100,6 +99,14 @@ func (g *gate) release(n int64) {
 	if g.used < 0 {
 		panic("replicator: more was given back to a budget than was taken")
 	}
+	g.grant()
+}
+
+// resize changes the budget. What is taken beyond it stays taken.
+func (g *gate) resize(limit int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limit = limit
 	g.grant()
 }
 

@@ -29,8 +29,9 @@ func (m *Manager) hello() *wire.Hello {
 }
 
 // greet exchanges hellos on a new control stream, as who dialled or as who was
-// dialled, and gives the link that the connection serves. Only the side that
-// was dialled judges first; a refusal travels as the reason of the close.
+// dialled, and gives the link that the connection serves. Who was dialled judges
+// first and then waits for a ping: it comes when the other side has judged, too.
+// A refusal travels as the reason of the close.
 func (m *Manager) greet(ctx context.Context, qc *quic.Conn, expected *link) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
@@ -64,6 +65,11 @@ func (m *Manager) greet(ctx context.Context, qc *quic.Conn, expected *link) (*co
 		}
 	}
 	c.prepare()
+	if expected == nil {
+		if err := c.awaitPing(); err != nil {
+			return nil, err
+		}
+	}
 	return c, reading(stream.SetDeadline(time.Time{}))
 }
 
@@ -89,6 +95,27 @@ func (c *conn) readHello(expected *link) error {
 	if c.link, err = c.m.judge(c.qc, theirs, expected); err != nil {
 		return err
 	}
+	return nil
+}
+
+// ping tells the other side that its hello is accepted.
+func (c *conn) ping(number uint64) error {
+	if err := c.writer.Write(&wire.Ping{Number: number, Clock: time.Now().UnixMicro()}); err != nil {
+		return reading(err)
+	}
+	return reading(c.writer.Flush())
+}
+
+func (c *conn) awaitPing() error {
+	f, err := c.reader.Next()
+	if err != nil {
+		return reading(err)
+	}
+	p, ok := f.(*wire.Ping)
+	if !ok {
+		return brokenf("the second frame is %s, not a ping", f.Type())
+	}
+	c.control.pongs <- wire.Pong{Number: p.Number, PingClock: p.Clock}
 	return nil
 }
 

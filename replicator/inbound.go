@@ -122,8 +122,7 @@ func (l *inLane) close() {
 
 // hear reads the lane. wg joins what it starts.
 func (l *inLane) hear(ctx context.Context, wg *sync.WaitGroup) error {
-	m := l.in.conn.m
-	reader := wire.NewReader(l.stream, receiveBudget{ctx, m.receive})
+	reader := wire.NewReader(l.stream, receiveBudget{ctx, l.in.conn.link.receive})
 	for {
 		f, err := reader.Next()
 		if err != nil {
@@ -137,7 +136,7 @@ func (l *inLane) hear(ctx context.Context, wg *sync.WaitGroup) error {
 			c.receivedBytes.Add(uint64(f.Size()))
 			c.receivedBatches.Add(1)
 			if !l.give(f.Session, f) {
-				m.receive.release(int64(f.Size())) // of a session that has ended
+				l.in.conn.link.receive.release(int64(f.Size())) // of a session that has ended
 			}
 		case *wire.Skip:
 			l.give(f.Session, f)
@@ -260,7 +259,7 @@ func (r *receiver) perform() {
 				r.lane.in.forget(r)
 			}
 		case session.DoRelease:
-			m.receive.release(int64(a.Bytes))
+			r.lane.in.conn.link.receive.release(int64(a.Bytes))
 		case session.DoAppend:
 			m.cfg.Region.AppendLink(r.ref, linkBatch{Envelope: a.Message.Envelope, Batch: a.Message.Batch}, r.answered(a.Ticket))
 		case session.DoSkip:

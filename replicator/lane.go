@@ -32,7 +32,9 @@ type lane struct {
 	broken   atomic.Bool
 	moved    atomic.Int64 // Unix ns: when the stream last took something
 
-	mu     sync.Mutex // one writer at a time
+	// One writer at a time. A channel, because it is held while the path takes
+	// nothing: under virtual time who waits for a mutex stops the clock.
+	baton  chan struct{} // capacity 1
 	writer *wire.Writer
 }
 
@@ -55,7 +57,7 @@ func (ls *lanes) pin(ctx context.Context, s *sending) error {
 			ls.mu.Unlock()
 			return err
 		}
-		l = &lane{stream: stream}
+		l = &lane{stream: stream, baton: make(chan struct{}, 1)}
 		l.writer = wire.NewWriter(l, true)
 		ls.open = append(ls.open, l)
 		ls.readers.Go(func() { ls.hear(l) })
@@ -146,9 +148,13 @@ func (ls *lanes) deliver(f wire.Frame) error {
 	if s == nil {
 		return nil // closed by this side meanwhile
 	}
-	if c, ok := f.(*wire.Confirm); ok {
-		// Here, not by the session's goroutine: it may wait for these very bytes.
-		s.flow.link.counters.confirmedBytes.Add(uint64(s.ledger.confirm(c.Watermark)))
+	// The budget is given back here, not by the session's goroutine: that one may
+	// wait for these very bytes.
+	switch f := f.(type) {
+	case *wire.Confirm:
+		s.flow.link.counters.confirmedBytes.Add(uint64(s.ledger.confirm(f.Watermark)))
+	case *wire.Refuse, *wire.Close:
+		s.ledger.rewind() // whatever is under way is sent again
 	}
 	return s.inbox.put(f)
 }
@@ -173,8 +179,8 @@ func (l *lane) Write(b []byte) (n int, err error) {
 // write sends frames and flushes them. It blocks while the peer or the path
 // takes nothing, until the connection ends.
 func (l *lane) write(frames ...wire.Frame) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.baton <- struct{}{}
+	defer func() { <-l.baton }()
 	for _, f := range frames {
 		if l.writer.Write(f) != nil {
 			return errLane

@@ -92,6 +92,13 @@ func (l *ledger) close() {
 	l.keep()
 }
 
+// holds reports whether anything is under way.
+func (l *ledger) holds() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.sent) > 0
+}
+
 // under gives the figures of what is under way; oldest and last are zero if it
 // is nothing.
 func (l *ledger) under() (records, bytes, oldest int64, last rhumb.Offset) {

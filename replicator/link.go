@@ -20,7 +20,11 @@ type link struct {
 	number rhumb.RegionNumber
 	turns  *gate // whose batch goes next
 	pace   pace
-	stop   context.CancelCauseFunc // ends run; set when it starts
+	// The link's share of the node's budgets: one with a destination that takes
+	// everything and stores nothing must not keep the others from theirs.
+	send    *gate                   // bytes read and not confirmed
+	receive *gate                   // bytes arrived and not stored
+	stop    context.CancelCauseFunc // ends run; set when it starts
 
 	counters counters
 
@@ -40,7 +44,6 @@ type linkHealth struct {
 	since    time.Time
 	err      error
 	errAt    time.Time
-	logged   string // the last refusal that was logged
 	connects uint64
 }
 
@@ -57,13 +60,14 @@ func newLink(m *Manager, r *configstore.Region) *link {
 	if m.cfg.Limits.Rate > 0 {
 		turns = 1 // what waits for the rate is ordered by one queue
 	}
-	return &link{m: m, name: r.Name, number: r.Number, turns: newGate(turns), pace: pace{rate: m.cfg.Limits.Rate}, flows: map[rhumb.PartitionRef]*flow{},
+	return &link{m: m, name: r.Name, number: r.Number, turns: newGate(turns), pace: pace{rate: m.cfg.Limits.Rate},
+		send: newGate(m.cfg.Limits.SendBudget), receive: newGate(m.cfg.Limits.ReceiveBudget), flows: map[rhumb.PartitionRef]*flow{},
 		changed: make(chan struct{}), health: linkHealth{state: LinkUnused, since: time.Now()}}
 }
 
 // run keeps the link connected for as long as it is needed.
 func (l *link) run(ctx context.Context) {
-	d := dialler{link: l, pause: backoff{least: dialPause, most: dialPauseMost}}
+	d := dialler{link: l, hello: newGate(1), pause: backoff{least: dialPause, most: dialPauseMost}}
 	d.run(ctx)
 }
 
@@ -109,6 +113,7 @@ func (l *link) become(s LinkState) {
 // lost the older one. Both sides so keep the same. A peer whose view of the
 // policy is ahead is welcome, too: nothing flows before this side's allows it.
 func (l *link) adopt(c *conn) error {
+	l.m.welcome(l.name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if old := l.conn; old != nil {
@@ -120,7 +125,6 @@ func (l *link) adopt(c *conn) error {
 	l.conn = c
 	l.become(LinkConnected)
 	l.health.connects++
-	l.health.logged = ""
 	l.signal()
 	l.m.log.Info("link is up", "peer_region", l.name, "remote", c.qc.RemoteAddr().String(), "dialled", c.dialled)
 	return nil
@@ -149,22 +153,18 @@ func (l *link) release(c *conn, cause error) {
 	}
 }
 
-// failed notes that no connection came about. The same refusal is logged once.
+// failed notes that no connection came about.
 func (l *link) failed(err error) {
 	if quiet(err) {
 		return
 	}
+	l.m.refuse(string(l.name), err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.health.err, l.health.errAt = err, time.Now()
 	var r *refusal
-	if l.conn != nil || !errors.As(err, &r) {
-		return
-	}
-	l.become(LinkRefused)
-	if l.health.logged != r.reason {
-		l.health.logged = r.reason
-		l.m.log.Error("link is refused", "peer_region", l.name, "err", r.reason)
+	if l.conn == nil && errors.As(err, &r) {
+		l.become(LinkRefused)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/certs"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -24,8 +25,6 @@ type Manager struct {
 	// Fixed by New.
 	cfg      Config
 	log      *slog.Logger
-	send     *gate // bytes read and not confirmed
-	receive  *gate // bytes arrived and not stored
 	greeting *gate // accepted connections without a hello
 	watcher  *watcher
 	changed  chan struct{} // capacity 1: policy or topics changed
@@ -39,7 +38,7 @@ type Manager struct {
 	mu      sync.Mutex
 	links   map[rhumb.RegionName]*link
 	sources map[rhumb.PartitionRef]*source
-	refused map[string]string // certificate -> last refusal that was logged
+	refused map[string]string // peer -> the last refusal that was logged
 	strays  sync.WaitGroup    // of links that were removed
 }
 
@@ -50,8 +49,8 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger.With("component", "replicator", "region", cfg.Self.Name),
-		send: newGate(cfg.Limits.SendBudget), receive: newGate(cfg.Limits.ReceiveBudget), greeting: newGate(maxGreeting),
-		changed: make(chan struct{}, 1), done: make(chan struct{}),
+		greeting: newGate(maxGreeting),
+		changed:  make(chan struct{}, 1), done: make(chan struct{}),
 		links: map[rhumb.RegionName]*link{}, refused: map[string]string{},
 	}
 	m.watcher = newWatcher(cfg.Region, m.grew)
@@ -70,7 +69,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer cancel(errStopped)
 	defer context.AfterFunc(m.ended, func() { cancel(errStopped) })()
 	var err error
-	if m.endpoint, err = listen(&m.cfg, m.refuse); err != nil {
+	if m.endpoint, err = listen(&m.cfg, m.refuseCertificate); err != nil {
 		return err
 	}
 	defer m.cfg.Policy.Subscribe(m.wake)()
@@ -144,8 +143,8 @@ func (m *Manager) serve(ctx context.Context, qc *quic.Conn) {
 	if err != nil {
 		code, text := closing(err)
 		_ = qc.CloseWithError(code, text)
-		if r := (*refusal)(nil); errors.As(err, &r) {
-			m.refuse(qc.ConnectionState().TLS, r)
+		if id, idErr := certs.PeerOf(qc.ConnectionState().TLS); idErr == nil {
+			m.refuse(id.Name, err)
 		}
 		return
 	}
@@ -155,19 +154,34 @@ func (m *Manager) serve(ctx context.Context, qc *quic.Conn) {
 // maxRefused bounds the peers of which the last refusal is remembered.
 const maxRefused = 1024
 
-// refuse logs why an accepted connection was not taken, once per peer and reason.
-func (m *Manager) refuse(cs tls.ConnectionState, err error) {
-	if len(cs.PeerCertificates) == 0 {
+// refuse logs a refusal of either side, once per peer and reason. Other errors
+// are faults of the network, which the link shows.
+func (m *Manager) refuse(peer string, err error) {
+	var r *refusal
+	if !errors.As(err, &r) {
 		return
 	}
-	who := cs.PeerCertificates[0].Subject.CommonName + " " + cs.PeerCertificates[0].SerialNumber.String()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.refused[who] == err.Error() || len(m.refused) >= maxRefused {
+	if m.refused[peer] == r.reason || len(m.refused) >= maxRefused {
 		return
 	}
-	m.refused[who] = err.Error()
-	m.log.Error("a peer's link is refused", "certificate", who, "err", err)
+	m.refused[peer] = r.reason
+	m.log.Error("link is refused", "peer_region", peer, "err", r.reason)
+}
+
+// refuseCertificate is refuse for a peer that is not even heard.
+func (m *Manager) refuseCertificate(cs tls.ConnectionState, err error) {
+	if len(cs.PeerCertificates) > 0 {
+		m.refuse("certificate "+cs.PeerCertificates[0].Subject.CommonName, refusef("%v", err))
+	}
+}
+
+// welcome forgets the last refusal of a peer.
+func (m *Manager) welcome(peer rhumb.RegionName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.refused, string(peer))
 }
 
 // link finds the link to a region, nil if there is none.
@@ -207,6 +221,9 @@ func (m *Manager) reconcile(ctx context.Context) {
 	links := m.sorted()
 	m.mu.Unlock()
 	for _, l := range links {
+		n := int64(len(links))
+		l.send.resize(m.cfg.Limits.SendBudget / n)
+		l.receive.resize(m.cfg.Limits.ReceiveBudget / n)
 		i := slices.IndexFunc(regions, func(r configstore.Region) bool { return r.Name == l.name })
 		out, in := edgesBetween(edges, m.cfg.Self.Name, l.name)
 		l.setPolicy(regions[i].Geo, out, in)

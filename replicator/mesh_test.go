@@ -168,7 +168,7 @@ func (ms *mesh) until(what string, within time.Duration, ok func() bool) {
 	for !ok() {
 		if time.Now().After(deadline) {
 			for _, n := range ms.nodes {
-				ms.t.Logf("%s: %+v\n%s", n.self.Name, n.status(), n.logs)
+				ms.t.Logf("%s: %s\n%s", n.self.Name, pretty(n.status()), n.logs)
 			}
 			ms.t.Fatalf("after %s still not: %s", within, what)
 		}
@@ -353,4 +353,20 @@ func TestFullMeshCopiesEverythingOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// pretty shows what matters of a status.
+func pretty(s Status) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "send %d receive %d", s.SendBytes, s.ReceiveBytes)
+	for _, l := range s.Links {
+		fmt.Fprintf(&b, "\n  -> %s %s err %q rebuilds %d", l.Peer, l.State, l.LastError, l.Rebuilds)
+		for _, p := range l.Partitions {
+			fmt.Fprintf(&b, "\n     out %s/%d %s lag %+v confirmed %d end %d err %q", p.Topic.Short(), p.Partition, p.State, p.Lag, p.Confirmed, p.End, p.LastError)
+		}
+		for _, p := range l.Inbound {
+			fmt.Fprintf(&b, "\n     in  %s/%d open %t watermark %d head %d held %d", p.Topic.Short(), p.Partition, p.Open, p.Watermark, p.Head, p.Held)
+		}
+	}
+	return b.String()
 }

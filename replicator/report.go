@@ -15,9 +15,10 @@ func (m *Manager) Status() Status {
 	links := m.sorted()
 	m.mu.Unlock()
 	s := Status{At: time.Now(), Region: m.cfg.Self.Name,
-		SendBytes: m.send.inUse(), SendBytesLimit: m.send.limit,
-		ReceiveBytes: m.receive.inUse(), ReceiveBytesLimit: m.receive.limit}
+		SendBytesLimit: m.cfg.Limits.SendBudget, ReceiveBytesLimit: m.cfg.Limits.ReceiveBudget}
 	for _, l := range links {
+		s.SendBytes += l.send.inUse()
+		s.ReceiveBytes += l.receive.inUse()
 		s.Links = append(s.Links, l.report(s.At))
 	}
 	return s

@@ -43,12 +43,11 @@ type sending struct {
 
 	// For the watchdog.
 	moved   atomic.Int64 // Unix ns of the last progress
-	waiting atomic.Bool  // for a budget or a turn: that is not its fault
+	waiting atomic.Bool  // for a budget or a turn
 	writing atomic.Bool  // on the lane
 	busy    atomic.Bool  // something is not confirmed, or the start not found
 
 	// Owned by run.
-	class   class
 	actions []session.Action
 	frames  []wire.Frame
 	seen    rhumb.Offset // own end at the last look
@@ -58,7 +57,7 @@ type sending struct {
 
 func newSending(f *flow, c *conn) *sending {
 	s := &sending{flow: f, conn: c, inbox: newInbox(), waiter: region.NewWaiter()}
-	s.ledger.budget = c.m.send
+	s.ledger.budget = f.link.send
 	s.progress()
 	s.busy.Store(true)
 	return s
@@ -97,8 +96,12 @@ func (s *sending) run(ctx context.Context, opened func()) error {
 	return err
 }
 
-// leave closes the session on the wire if it is still open there.
+// leave closes the session on the wire if it is still open there. How a session
+// ended that is not open any more stays to be seen in the machine's status.
 func (s *sending) leave(err error) {
+	if !s.flow.machine.Status().State.Open() {
+		return
+	}
 	code := wire.CodeShutdown
 	if errors.Is(err, errWatchdog) {
 		code = wire.CodeReplaced
@@ -237,16 +240,16 @@ func (s *sending) perform(ctx context.Context) error {
 // read takes bytes from the budget and reads that many.
 func (s *sending) read(ctx context.Context, r session.Read) error {
 	s.ledger.keep() // what an earlier read left over
-	err := s.wait(func() error { return s.conn.m.send.acquire(ctx, int64(r.MaxBytes), s.class) })
+	err := s.wait(func() error { return s.flow.link.send.acquire(ctx, int64(r.MaxBytes), s.flow.class) })
 	if err != nil {
 		return err
 	}
 	s.ledger.reserve(int64(r.MaxBytes))
 	result := s.flow.log.messages(ctx, r)
 	if len(result.Messages) > 0 {
-		s.class = fresh
+		s.flow.class = fresh
 		if at := result.Messages[0].Envelope.AppendTime; time.Since(time.UnixMilli(at)) > freshFor {
-			s.class = backlog
+			s.flow.class = backlog
 		}
 	}
 	s.flow.machine.OnRead(result)
@@ -287,7 +290,7 @@ func (s *sending) write(ctx context.Context, actions []session.Action) (n int, e
 
 // account enters the frames in the ledger, before a confirmation can come.
 func (s *sending) account() {
-	if _, bytes, _, _ := s.ledger.under(); bytes == 0 {
+	if !s.ledger.holds() {
 		s.progress() // the watchdog's time runs from here
 	}
 	for _, f := range s.frames {
@@ -300,7 +303,7 @@ func (s *sending) account() {
 // turn waits until the link is this session's.
 func (s *sending) turn(ctx context.Context, size int) error {
 	return s.wait(func() error {
-		if err := s.flow.link.turns.acquire(ctx, 1, s.class); err != nil {
+		if err := s.flow.link.turns.acquire(ctx, 1, s.flow.class); err != nil {
 			return err
 		}
 		if err := s.flow.link.pace.wait(ctx, int64(size)); err != nil {
@@ -311,24 +314,27 @@ func (s *sending) turn(ctx context.Context, size int) error {
 	})
 }
 
-// wait marks a time in which the session cannot be expected to move: none of it
-// counts for the watchdog.
+// wait marks a time in which the session cannot be expected to send.
 func (s *sending) wait(blocked func() error) error {
-	began := time.Now()
 	s.waiting.Store(true)
 	err := blocked()
-	s.moved.Add(int64(time.Since(began)))
+	if !s.ledger.holds() {
+		s.progress() // none of it counts for the watchdog
+	}
 	s.waiting.Store(false)
 	return err
 }
 
 // stuck reports whether the session has something to do and made no progress
-// for a while. lane tells that it is writing: the stream takes nothing.
+// for a while. Waiting for a budget or a turn excuses one that has nothing under
+// way; one that has would hold, while it waits, what others wait for. lane tells
+// that it is writing: the stream takes nothing.
 func (s *sending) stuck(now time.Time, after time.Duration) (stuck, lane bool) {
 	last := s.moved.Load()
 	lane = s.writing.Load()
 	if lane {
 		last = max(last, s.lane.moved.Load())
 	}
-	return s.busy.Load() && !s.waiting.Load() && now.Sub(time.Unix(0, last)) > after, lane
+	excused := s.waiting.Load() && !s.ledger.holds()
+	return s.busy.Load() && !excused && now.Sub(time.Unix(0, last)) > after, lane
 }

@@ -9,6 +9,10 @@ import (
 // no progress of any session between, before it gives the connection up.
 const strikes = 3
 
+// tellEvery limits how often the watchdog logs for one connection. The counters
+// tell the rest.
+const tellEvery = time.Minute
+
 // watch rebuilds sessions that have something to do and make no progress. A
 // stream that takes nothing is given up with all its sessions; a connection on
 // which nothing ever moves again is replaced.
@@ -51,8 +55,12 @@ func (c *conn) rebuild(now time.Time, after time.Duration) int {
 			c.lanes.giveUp(s.lane)
 		}
 	}
-	if n > 0 {
-		c.link.counters.rebuilds.Add(uint64(n))
+	if n == 0 {
+		return 0
+	}
+	c.link.counters.rebuilds.Add(uint64(n))
+	if now.Sub(c.told) > tellEvery {
+		c.told = now
 		c.m.log.Warn("sessions made no progress and are built anew", "peer_region", c.link.name, "sessions", n)
 	}
 	return n
