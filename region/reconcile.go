@@ -2,6 +2,9 @@ package region
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -89,25 +92,42 @@ func (r *Region) reconcileOnce(ctx context.Context, first bool) error {
 	return nil
 }
 
+// startTogether is how many partitions of a topic are started at the same time,
+// so that a large topic costs few flushes.
+const startTogether = 64
+
 // startPartitions starts the logs of a topic that are not ready.
 func (r *Region) startPartitions(ctx context.Context, t *shard.Topic) error {
+	var missing []int
 	for i, p := range t.Partitions {
-		if p.Ready {
-			continue
+		if !p.Ready {
+			missing = append(missing, i)
 		}
-		s := r.shard(p.Ref.Shard)
-		if s == nil {
-			return rhumb.Errorf(rhumb.KindCorrupt, "topic %s: partition %d is in shard %d of %d", t.Name, i, p.Ref.Shard, len(r.shards))
+	}
+	for chunk := range slices.Chunk(missing, startTogether) {
+		errs := make([]error, len(chunk))
+		var wg sync.WaitGroup
+		for n, i := range chunk {
+			wg.Go(func() { errs[n] = r.startPartition(ctx, t, i) })
 		}
-		id, life, err := s.CreatePartition(ctx, shard.PartitionSpec{TopicID: t.ID, Topic: t.Name, Index: int32(i), Deletions: t.Deletions})
-		if err != nil {
-			return err
-		}
-		if err := r.shards[0].PartitionReady(ctx, t.ID, int32(i), id, life); err != nil {
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (r *Region) startPartition(ctx context.Context, t *shard.Topic, i int) error {
+	s := r.shard(t.Partitions[i].Ref.Shard)
+	if s == nil {
+		return rhumb.Errorf(rhumb.KindCorrupt, "topic %s: partition %d is in shard %d of %d", t.Name, i, t.Partitions[i].Ref.Shard, len(r.shards))
+	}
+	id, life, err := s.CreatePartition(ctx, shard.PartitionSpec{TopicID: t.ID, Topic: t.Name, Index: int32(i), Deletions: t.Deletions})
+	if err != nil {
+		return err
+	}
+	return r.shards[0].PartitionReady(ctx, t.ID, int32(i), id, life)
 }
 
 func (r *Region) dropTopic(ctx context.Context, id rhumb.UUID, shards []*shard.Shard) error {

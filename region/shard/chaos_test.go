@@ -32,7 +32,8 @@ type history struct {
 	t     *testing.T
 	seen  map[rhumb.Offset]uint32 // CRC of the batch at a base offset, as read
 	acked map[rhumb.Offset]uint32 // as answered to producers
-	start map[string]rhumb.Offset // log start by replica, which only grows
+	start rhumb.Offset            // log start of the newest leader seen
+	epoch int32                   // its term
 }
 
 func (h *history) observe(base rhumb.Offset, crc uint32) {
@@ -54,6 +55,12 @@ func (h *history) watch(n *replica, id rhumb.PartitionID) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if st.Leading && st.LeaderEpoch >= h.epoch {
+		if st.LogStart < h.start {
+			h.t.Fatalf("I2: log start fell from %d to %d, term %d to %d", h.start, st.LogStart, h.epoch, st.LeaderEpoch)
+		}
+		h.start, h.epoch = st.LogStart, st.LeaderEpoch
+	}
 	for _, b := range got {
 		bh, err := codec.CheckBatch(b.Batch)
 		if err != nil || bh.BaseOffset != b.Base {

@@ -1,8 +1,10 @@
 package shard
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -74,7 +76,11 @@ func (s *Shard) changeRole(st *raft.SoftState) {
 		s.stepDown()
 	}
 	if s.role != old && (s.role == raft.StateLeader || old == raft.StateLeader) {
-		s.log.Info("shard changed its role", "term", s.term, "role", s.role.String(), "leader", s.leader)
+		level := slog.LevelInfo
+		if s.single {
+			level = slog.LevelDebug // nobody else could lead
+		}
+		s.log.Log(context.Background(), level, "shard changed its role", "term", s.term, "role", s.role.String(), "leader", s.leader)
 	}
 }
 

@@ -24,6 +24,8 @@ const (
 	maxApplying = 16 << 20
 	// maxInflight is how many messages go to a follower before its answer.
 	maxInflight = 256
+	// maxInflightBytes is how many bytes of entries go to a follower before it.
+	maxInflightBytes = 64 << 20
 	// electionTicks is how many ticks a follower waits for its leader.
 	electionTicks  = 10
 	heartbeatTicks = 1
@@ -157,7 +159,7 @@ func (s *Shard) openRaft() error {
 	s.single = len(conf.Voters) == 1 && len(conf.Learners) == 0 && len(conf.VotersOutgoing) == 0
 	s.raft, err = raft.NewRawNode(&raft.Config{
 		ID: s.cfg.Node, ElectionTick: electionTicks, HeartbeatTick: heartbeatTicks, Storage: store, Applied: s.m.index,
-		AsyncStorageWrites: true, MaxSizePerMsg: maxMessage, MaxCommittedSizePerReady: maxApplying, MaxInflightMsgs: maxInflight,
+		AsyncStorageWrites: true, MaxSizePerMsg: maxMessage, MaxCommittedSizePerReady: maxApplying, MaxInflightMsgs: maxInflight, MaxInflightBytes: maxInflightBytes,
 		CheckQuorum: true, PreVote: true, DisableProposalForwarding: true, Logger: raftLogger{s.log},
 	})
 	if err != nil {
