@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"strings"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -48,7 +46,7 @@ func Open(cfg Config) (*Store, error) {
 }
 
 func (s *Store) open() (err error) {
-	if err := makeDir(s.cfg.FS, s.cfg.Dir); err != nil {
+	if err := vfs.MakeDir(s.cfg.FS, s.cfg.Dir); err != nil {
 		return err
 	}
 	if s.lock, err = s.cfg.FS.Lock(s.path(lockName)); err != nil {
@@ -91,7 +89,7 @@ func (s *Store) open() (err error) {
 // openParts makes the folders and opens commit log and state database.
 func (s *Store) openParts() (err error) {
 	for _, dir := range []string{logDir, stateDir, indexDir} {
-		if err := makeDir(s.cfg.FS, s.path(dir)); err != nil {
+		if err := vfs.MakeDir(s.cfg.FS, s.path(dir)); err != nil {
 			return err
 		}
 	}
@@ -123,31 +121,6 @@ func (s *Store) tellCut(r commitlog.Report) {
 func (s *Store) openReserve() {
 	info, err := s.cfg.FS.Stat(s.path(reserveName))
 	s.space.held = err == nil && info.Size >= s.cfg.Reserve
-}
-
-// makeDir makes a folder whose name, and those above it, are safe.
-func makeDir(fsys vfs.FS, dir string) error {
-	var made []string
-	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
-		if _, err := fsys.Stat(d); err == nil || d == filepath.Dir(d) {
-			break
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		made = append(made, filepath.Dir(d))
-	}
-	if len(made) == 0 {
-		return nil
-	}
-	if err := fsys.MkdirAll(dir); err != nil {
-		return err
-	}
-	for _, parent := range made {
-		if err := fsys.SyncDir(parent); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // openTables reads the directories of the index files and cleans up what a crash
@@ -330,8 +303,12 @@ func (sh *Shard) replayEntries(entries []*raftpb.Entry, locs []commitlog.Locatio
 	case len(t.slots) == 0 && t.base == 0:
 		t.base = first - 1 // what is before it lives in files that have settled
 	case first <= t.base:
-		// Copies of entries whose file has settled since, behind entries of a file that
-		// has not. The room between is filled by what follows.
+		// A copy of entries whose file has settled since, behind entries of a file that
+		// has not. It reaches to the last entry of its time, so it leaves no hole.
+		if entries[len(entries)-1].GetIndex() < t.base {
+			return rhumb.Errorf(rhumb.KindCorrupt, "storage: shard %d: log file %016x has entries %d to %d before %d",
+				sh.id, locs[0].File, first, entries[len(entries)-1].GetIndex(), t.base+1)
+		}
 		t.slots = append(make([]slot, t.base+1-first), t.slots...)
 		t.base = first - 1
 	}
@@ -348,31 +325,10 @@ func (sh *Shard) replayEntries(entries []*raftpb.Entry, locs []commitlog.Locatio
 	return nil
 }
 
-// dropUnknown makes the table begin behind the last entry that has no place. Those
-// that are to be applied must have one.
-func (sh *Shard) dropUnknown() error {
-	t := &sh.entries
-	for i := len(t.slots) - 1; i >= 0; i-- {
-		if t.slots[i].loc.File != 0 {
-			continue
-		}
-		index := t.base + uint64(i) + 1
-		if index > sh.applied.Load() {
-			return rhumb.Errorf(rhumb.KindCorrupt, "entry %d is not in the log, the state database is at %d", index, sh.applied.Load())
-		}
-		t.slots, t.base = t.slots[i+1:], index
-		break
-	}
-	return nil
-}
-
 // finishReplay checks that log and state database fit, and completes what Raft
 // starts from.
 func (sh *Shard) finishReplay() error {
 	if err := sh.completeInstall(); err != nil {
-		return err
-	}
-	if err := sh.dropUnknown(); err != nil {
 		return err
 	}
 	t := &sh.entries

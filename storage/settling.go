@@ -7,19 +7,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"slices"
 	"time"
-
-	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/commitlog"
 	"github.com/rhumbmq/rhumb/storage/index"
 	"github.com/rhumbmq/rhumb/storage/settle"
 )
-
-// copyFrameSize bounds the frames in which a stuck shard's entries are copied.
-const copyFrameSize = 4 << 20
 
 // settleLoop settles closed files and deletes dead ones until ctx ends. It is
 // woken by a new log file, by log starts, and by the shards that it waits for.
@@ -273,48 +269,42 @@ func (sh *Shard) place(r *index.Ref) error {
 }
 
 // copyForward writes a stuck shard's unapplied entries to the log again, so that
-// the files that hold them may settle. All to the last one are copied, in order.
+// the files that hold them may settle. All to the last one are copied, in one
+// frame: after a crash the entries live in the copy or where they were, never half
+// here and half there.
 func (sh *Shard) copyForward(ctx context.Context) error {
-	entries, done, err := sh.queueCopies()
+	done := make(chan error, 1)
+	entries, err := sh.queueCopy(done)
 	if err != nil {
 		return fmt.Errorf("storage: shard %d: copying entries forward: %w", sh.id, err)
 	}
 	if sh.store.cfg.Events.CopyForward != nil {
 		sh.store.cfg.Events.CopyForward(sh.id, entries)
 	}
-	for range cap(done) {
-		select {
-		case err := <-done:
-			if err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return nil
 }
 
-// queueCopies queues the frames of a copy; done gets one answer for each.
-func (sh *Shard) queueCopies() (entries int, done chan error, err error) {
+// queueCopy queues the frame of a copy; done gets its outcome.
+func (sh *Shard) queueCopy(done chan<- error) (entries int, err error) {
 	sh.saving.Lock()
 	defer sh.saving.Unlock()
 	last, _ := sh.LastIndex()
-	var frames [][]*raftpb.Entry
-	for next := sh.applied.Load() + 1; next <= last; {
-		list, err := sh.Entries(next, last+1, copyFrameSize)
-		if err != nil {
-			return 0, nil, err
-		}
-		frames = append(frames, list)
-		next += uint64(len(list))
-		entries += len(list)
+	first := sh.applied.Load() + 1
+	if first > last {
+		done <- nil // it has applied them meanwhile
+		return 0, nil
 	}
-	done = make(chan error, len(frames))
-	for _, list := range frames {
-		sh.append(nil, list, true, func(err error) { done <- err })
+	list, err := sh.Entries(first, last+1, math.MaxUint64)
+	if err != nil {
+		return 0, err
 	}
-	return entries, done, nil
+	sh.append(nil, list, true, func(err error) { done <- err })
+	return len(list), nil
 }
 
 // removeDead deletes the settled files that all log starts have passed, after the

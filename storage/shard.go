@@ -156,19 +156,41 @@ func (sh *Shard) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 		if out[i] != nil {
 			continue
 		}
-		s := missing[0]
-		missing = missing[1:]
-		data := make([]byte, s.size)
-		if err := sh.store.log.ReadAt(s.loc, data); err != nil {
-			if errors.Is(err, commitlog.ErrRemoved) && lo+uint64(i) <= sh.settled.Load() {
-				t.trim(lo + uint64(i)) // its file was deleted by retention
-				return nil, raft.ErrCompacted
-			}
-			return nil, fmt.Errorf("storage: shard %d entry %d: %w", sh.id, lo+uint64(i), err)
+		e, err := sh.readEntry(lo+uint64(i), missing[0])
+		if err != nil {
+			return nil, err
 		}
-		out[i] = &raftpb.Entry{Index: new(lo + uint64(i)), Term: new(s.term), Type: s.kind.Enum(), Data: data}
+		out[i], missing = e, missing[1:]
 	}
 	return out, nil
+}
+
+// readEntry reads an entry from the log. Its file may be deleted meanwhile: then
+// the entry was copied forward, or it is one that only a late follower wants.
+func (sh *Shard) readEntry(index uint64, s slot) (*raftpb.Entry, error) {
+	for range maxReadAttempts {
+		data := make([]byte, s.size)
+		err := sh.store.log.ReadAt(s.loc, data)
+		switch {
+		case err == nil:
+			return &raftpb.Entry{Index: new(index), Term: new(s.term), Type: s.kind.Enum(), Data: data}, nil
+		case !errors.Is(err, commitlog.ErrRemoved):
+			return nil, fmt.Errorf("storage: shard %d entry %d: %w", sh.id, index, err)
+		case index <= sh.settled.Load():
+			sh.entries.trim(index)
+			return nil, raft.ErrCompacted
+		}
+		sh.entries.mu.Lock()
+		now := sh.entries.at(index)
+		if now != nil {
+			s = *now
+		}
+		sh.entries.mu.Unlock()
+		if now == nil {
+			return nil, raft.ErrCompacted
+		}
+	}
+	return nil, raft.ErrUnavailable
 }
 
 // Snapshot gives the place of a snapshot of what is applied; its data are sent

@@ -68,13 +68,24 @@ func Open(cfg Config) (*DB, error) {
 		// bubble of a process.
 		FormatMajorVersion: pebble.FormatNewest,
 		Logger:             fatalLogger{db.fs},
+		// Pebble retries at once and for ever what failed in the background, also what
+		// only reads: it ends the database, too.
+		EventListener: &pebble.EventListener{BackgroundError: func(err error) { _ = db.fs.fail(err) }},
 	}
+	// Without periodic granting: a compaction that waits starts when the running one
+	// ends, which is all that a fixed limit of one needs. The default scheduler wakes
+	// up ten times a second for ever, and its goroutine outlives a failed Open.
+	opts.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
+	opts.CompactionConcurrencyRange = func() (lower, upper int) { return 1, 1 }
 	p, err := pebble.Open(cfg.Dir, opts)
 	if err != nil {
 		db.cache.Unref()
 		return nil, fmt.Errorf("statedb: open %s: %w", cfg.Dir, err)
 	}
 	db.pebble = p
+	if err := db.Err(); err != nil {
+		return nil, fmt.Errorf("statedb: open %s: %w", cfg.Dir, db.Close())
+	}
 	return db, nil
 }
 

@@ -97,6 +97,9 @@ func (p *pebbleFS) ReuseForWrite(oldName, newName string, c pebblevfs.DiskWriteC
 }
 
 func (p *pebbleFS) Open(name string, opts ...pebblevfs.OpenOption) (pebblevfs.File, error) {
+	if err := p.ready(); err != nil {
+		return nil, err
+	}
 	f, err := p.fs.Open(name)
 	if err != nil {
 		return nil, err
@@ -249,14 +252,14 @@ func (f *file) Preallocate(_, _ int64) error { return nil }
 func (f *file) Stat() (pebblevfs.FileInfo, error) { return f.fs.Stat(f.name) }
 
 func (f *file) Sync() error {
+	if f.f == nil {
+		return f.syncDir()
+	}
 	if err := f.fs.ready(); err != nil {
 		return err
 	}
 	if err := f.fs.flushLog(); err != nil {
 		return f.fs.fail(fmt.Errorf("statedb: flush of the commit log: %w", err))
-	}
-	if f.f == nil {
-		return f.fs.fail(f.fs.fs.SyncDir(f.name))
 	}
 	if f.unnamed {
 		if err := f.fs.fail(f.fs.fs.SyncDir(filepath.Dir(f.name))); err != nil {
@@ -265,6 +268,15 @@ func (f *file) Sync() error {
 		f.unnamed = false
 	}
 	return f.fs.fail(f.f.Sync())
+}
+
+// syncDir syncs a folder. Pebble panics if that fails, so it is not told: the
+// failure is kept, and nothing is written or counted as safe after it.
+func (f *file) syncDir() error {
+	if f.fs.ready() == nil {
+		_ = f.fs.fail(f.fs.fs.SyncDir(f.name))
+	}
+	return nil
 }
 
 func (f *file) SyncData() error { return f.Sync() }
