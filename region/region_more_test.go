@@ -3,6 +3,7 @@ package region
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -266,12 +267,13 @@ func TestG91BytesInFlightAreBounded(t *testing.T) {
 func TestLowSpaceRefusesDataAndOpensAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
-		free := uint64(10 << 30)
-		fs.SetUsage(func() (vfs.Usage, error) { return vfs.Usage{Total: 100 << 30, Free: free}, nil })
+		var free atomic.Uint64
+		free.Store(10 << 30)
+		fs.SetUsage(func() (vfs.Usage, error) { return vfs.Usage{Total: 100 << 30, Free: free.Load()}, nil })
 		n := startNode(t, fs, func(_ *Config, s *storage.Config) { s.MinFree = 1 << 30 })
 		ref := n.topic(testTopic, 1).Partitions[0].Ref
 		n.append(ref, makeBatch(1, 10, nil))
-		free = 1 << 20
+		free.Store(1 << 20)
 		pause(3 * time.Second)
 		if r := n.append(ref, makeBatch(1, 10, nil)); rhumb.KindOf(r.Err) != rhumb.KindNoSpace {
 			t.Fatalf("%+v", r)
@@ -282,7 +284,7 @@ func TestLowSpaceRefusesDataAndOpensAgain(t *testing.T) {
 		if start, err := n.DeleteRecords(context.Background(), ref, -1); err != nil || start != 1 {
 			t.Fatalf("deletion goes on: %d, %v", start, err)
 		}
-		free = 10 << 30
+		free.Store(10 << 30)
 		pause(3 * time.Second)
 		if r := n.append(ref, makeBatch(1, 10, nil)); r.Err != nil || r.Base != 1 {
 			t.Fatalf("%+v", r)
@@ -348,6 +350,48 @@ func TestGroups(t *testing.T) {
 		}
 		if err := n.DeleteGroup(ctx, k); err != nil || n.Group(k) != nil || len(n.Groups()) != 19 {
 			t.Fatalf("delete group: %v", err)
+		}
+	})
+}
+
+// TestIdleRegionWritesNothing: groups of one voter have no heartbeat.
+func TestIdleRegionWritesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
+		recent := func(h *codec.BatchHeader) { h.MaxTimestamp = time.Now().UnixMilli() } // or retention has work
+		n.append(n.topic(testTopic, 3).Partitions[0].Ref, makeBatch(1, 10, recent))
+		pause(time.Minute)
+		writes := 0
+		n.fs.SetHook(func(op vfs.Op) error {
+			if op.Kind == vfs.OpWrite || op.Kind == vfs.OpSync {
+				writes++
+			}
+			return nil
+		})
+		pause(time.Hour)
+		n.fs.SetHook(nil)
+		if writes > 0 {
+			t.Errorf("%d writes in an idle hour", writes)
+		}
+	})
+}
+
+// TestLargeTopicsAreStartedTogether: partitions share flushes.
+func TestLargeTopicsAreStartedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
+		info := n.topic(testTopic, 500)
+		seen := map[rhumb.PartitionRef]bool{}
+		shards := map[rhumb.ShardID]int{}
+		for _, p := range info.Partitions {
+			if !p.Ready || p.Life.IsZero() || seen[p.Ref] {
+				t.Fatalf("partition %+v", p)
+			}
+			seen[p.Ref] = true
+			shards[p.Ref.Shard]++
+		}
+		if len(shards) != 3 || shards[0] != 0 {
+			t.Errorf("spread over shards: %v", shards)
 		}
 	})
 }
