@@ -53,7 +53,7 @@ func TestI8LagIsWhatIsNotConfirmed(t *testing.T) {
 		ms.until("idle", 3*time.Second, func() bool { return us.flow("eu").State == SessionIdle && us.flow("eu").Lag == Lag{Known: true} })
 		eu.kill()
 		us.produce(orders, 0, 7, 100)
-		time.Sleep(10 * time.Second)
+		ms.pass(10 * time.Second)
 		f := us.flow("eu")
 		if f.State != SessionDisconnected || f.Lag.Records != 7 || f.Lag.Bytes == 0 || f.Lag.Age < 9*time.Second || f.Lag.Age > 11*time.Second {
 			ms.t.Errorf("a dead destination shows %+v", f)
@@ -94,7 +94,7 @@ func TestG11G16OnlyStoredCountsAsConfirmed(t *testing.T) {
 		eu.region.mute = true
 		eu.region.mu.Unlock()
 		us.produce(orders, 0, 3, 100)
-		time.Sleep(2 * time.Second)
+		ms.pass(2 * time.Second)
 		if f := us.flow("eu"); f.Confirmed != rhumb.NoOffset || f.Lag.Records != 3 {
 			ms.t.Errorf("with nothing stored the source shows %+v", f)
 		}
@@ -123,7 +123,7 @@ func TestG20FlapsUnderLoadDoubleNothing(t *testing.T) {
 				eu.kill()
 				eu.start()
 			}
-			time.Sleep(300 * time.Millisecond)
+			ms.pass(300 * time.Millisecond)
 		}
 		for p := range 2 {
 			ms.untilCopied(us, eu, p)
@@ -147,7 +147,7 @@ func TestG31ResumesWhenTheDestinationHasRoom(t *testing.T) {
 		for range 20 {
 			us.produce(orders, 0, 2, 1000)
 			us.produce(orders, 1, 2, 1000)
-			time.Sleep(500 * time.Millisecond)
+			ms.pass(500 * time.Millisecond)
 		}
 		ms.untilCopied(us, eu, 1) // the other partition does not care
 		if f := us.flow("eu"); f.State != SessionHeld || f.LastError == "" || f.Lag.Records != 40 {
@@ -163,12 +163,12 @@ func TestG31ResumesWhenTheDestinationHasRoom(t *testing.T) {
 func TestG41WatchdogRebuildsAWedgedSession(t *testing.T) {
 	pair(t, short, 1, func(ms *mesh, us, eu *node) {
 		ms.until("linked", 5*time.Second, func() bool { return ms.linked("us", "eu") })
-		time.Sleep(2 * time.Second)
+		ms.pass(2 * time.Second)
 		eu.region.mu.Lock()
 		eu.region.mute = true // appends are swallowed: a wedged consumer that says nothing
 		eu.region.mu.Unlock()
 		us.produce(orders, 0, 3, 100)
-		time.Sleep(30 * time.Second)
+		ms.pass(30 * time.Second)
 		eu.region.mu.Lock()
 		eu.region.mute = false
 		eu.region.mu.Unlock()
@@ -236,7 +236,7 @@ func TestG43WrittenWhileAwayComesAtOnce(t *testing.T) {
 		us.produce(orders, 0, 1, 100)
 		ms.untilCopied(us, eu, 0)
 		eu.kill()
-		time.Sleep(time.Hour)
+		ms.pass(time.Hour)
 		for range 50 {
 			us.produce(orders, 0, 10, 2000)
 		}
@@ -287,7 +287,7 @@ func TestG67NothingLoops(t *testing.T) {
 				ms.nodes[n].produce(orders, 0, 1, 100)
 			}
 		}
-		time.Sleep(time.Minute)
+		ms.pass(time.Minute)
 		for _, n := range names {
 			r := ms.nodes[n].region
 			r.mu.Lock()
@@ -312,7 +312,7 @@ func TestG77PartitionsComeBeforeRecords(t *testing.T) {
 		// The smaller count never wins.
 		eu.kill()
 		eu.start()
-		time.Sleep(10 * time.Second)
+		ms.pass(10 * time.Second)
 		if info, _ := us.region.Topic(orders); len(info.Partitions) != 5 {
 			ms.t.Errorf("us has %d partitions", len(info.Partitions))
 		}
@@ -382,7 +382,7 @@ func TestG94FreshDataGoesBeforeBacklog(t *testing.T) {
 		}
 		live := rhumb.Topic{Tenant: "public", Namespace: "default", Name: "live"}
 		us.create(live, 1)
-		time.Sleep(time.Minute)
+		ms.pass(time.Minute)
 		eu.start()
 		ms.until("the backlog flows", 20*time.Second, func() bool { return us.flow("eu").Confirmed >= 0 })
 		for range 10 {
@@ -431,7 +431,7 @@ func TestI4DestinationChecksThePolicy(t *testing.T) {
 		ms.untilCopied(us, eu, 0)
 		view.change(func() { view.edges = fullMesh("us", "eu")[1:] }) // eu knows of eu -> us only
 		us.produce(orders, 0, 1, 100)
-		time.Sleep(20 * time.Second)
+		ms.pass(20 * time.Second)
 		if got := len(eu.region.own(orders, 0, 1)); got != 1 {
 			ms.t.Errorf("eu took %d batches against its policy", got)
 		}
@@ -449,7 +449,7 @@ func TestI7RemovingAnEdgeStopsAndDeletesNothing(t *testing.T) {
 		ms.untilCopied(us, eu, 0)
 		ms.policy.change(func() { ms.policy.edges = nil })
 		us.produce(orders, 0, 1, 100)
-		time.Sleep(20 * time.Second)
+		ms.pass(20 * time.Second)
 		if got := len(eu.region.own(orders, 0, 1)); got != 1 || us.link("eu").State != LinkUnused {
 			ms.t.Errorf("eu has %d batches, the link is %s", got, us.link("eu").State)
 		}
@@ -471,7 +471,7 @@ func TestDeletionCount(t *testing.T) {
 			ms.t.Fatal(err)
 		}
 		eu.start()
-		time.Sleep(20 * time.Second)
+		ms.pass(20 * time.Second)
 		if _, ok := eu.region.Topic(orders); ok {
 			ms.t.Error("the neighbour's backlog filled the deleted topic again")
 		}
@@ -509,7 +509,7 @@ func TestI12NothingUnflushedLeaves(t *testing.T) {
 	pair(t, short, 1, func(ms *mesh, us, eu *node) {
 		us.region.edit(orders, 0, func(l *fakeLog) { l.held = true })
 		us.produce(orders, 0, 3, 100)
-		time.Sleep(10 * time.Second)
+		ms.pass(10 * time.Second)
 		if got := eu.region.own(orders, 0, 1); len(got) > 0 {
 			ms.t.Errorf("%d unflushed batches left", len(got))
 		}
@@ -524,7 +524,7 @@ func TestIdleSessionsClose(t *testing.T) {
 		for p := range 8 {
 			us.produce(orders, p, 1, 100)
 		}
-		time.Sleep(30 * time.Second)
+		ms.pass(30 * time.Second)
 		if in := eu.link("us").Inbound; len(in) != 0 {
 			ms.t.Errorf("%d sessions are open in a quiet mesh", len(in))
 		}

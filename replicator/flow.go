@@ -86,8 +86,7 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 	pause := backoff{least: retryPause, most: retryPauseMost}
 	for ctx.Err() == nil {
 		before := f.machine.Status().Confirmed
-		s := newSending(f, c)
-		err := s.run(ctx, opened)
+		err := newSending(f, c, opened).run(ctx)
 		after := f.machine.Status()
 		if after.Confirmed > before || errors.Is(err, errLane) {
 			pause.reset()

@@ -3,6 +3,7 @@ package replicator
 import (
 	"context"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 )
@@ -13,10 +14,13 @@ func TestGateOrder(t *testing.T) {
 		if err := g.acquire(t.Context(), 10, fresh); err != nil {
 			t.Fatal(err)
 		}
+		var mu sync.Mutex
 		var got []string
 		enter := func(name string, n int64, c class) {
 			go func() {
 				if err := g.acquire(t.Context(), n, c); err == nil {
+					mu.Lock()
+					defer mu.Unlock()
 					got = append(got, name)
 				}
 			}()

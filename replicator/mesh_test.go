@@ -133,23 +133,31 @@ func (n *node) start() {
 }
 
 func (n *node) stop() {
+	n.mesh.t.Helper()
 	if n.manager == nil {
 		return
 	}
+	if err := n.end(); err != nil {
+		n.mesh.t.Errorf("run: %v", err)
+	}
+}
+
+func (n *node) end() error {
+	n.mesh.t.Helper()
 	if err := n.manager.Close(); err != nil {
 		n.mesh.t.Errorf("close: %v", err)
 	}
-	if err := <-n.done; err != nil {
-		n.mesh.t.Errorf("run: %v", err)
-	}
+	err := <-n.done
 	_ = n.socket.Close()
 	n.manager = nil
+	return err
 }
 
-// kill stops a node without a word to its peers.
+// kill stops a node without a word to its peers. Its manager may find out that
+// the socket is gone.
 func (n *node) kill() {
 	_ = n.socket.Close()
-	n.stop()
+	_ = n.end()
 }
 
 // create makes a topic.
@@ -175,6 +183,9 @@ func (ms *mesh) until(what string, within time.Duration, ok func() bool) {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
+
+// pass lets virtual time go by.
+func (ms *mesh) pass(d time.Duration) { time.Sleep(d) }
 
 func (n *node) status() Status {
 	if n.manager == nil {

@@ -40,6 +40,7 @@ type sending struct {
 	ledger ledger
 	waiter *waiter
 	cancel context.CancelCauseFunc
+	opened func() // called when it knows where to start, or failed to
 
 	// For the watchdog.
 	moved   atomic.Int64 // Unix ns of the last progress
@@ -55,8 +56,8 @@ type sending struct {
 	quieted bool         // OnQuiet was said since
 }
 
-func newSending(f *flow, c *conn) *sending {
-	s := &sending{flow: f, conn: c, inbox: newInbox(), waiter: region.NewWaiter()}
+func newSending(f *flow, c *conn, opened func()) *sending {
+	s := &sending{flow: f, conn: c, opened: opened, inbox: newInbox(), waiter: region.NewWaiter()}
 	s.ledger.budget = f.link.send
 	s.progress()
 	s.busy.Store(true)
@@ -67,8 +68,8 @@ func (s *sending) progress() { s.moved.Store(time.Now().UnixNano()) }
 
 // run opens the session and serves it until it is idle for long (nil, and the
 // machine is closed), it ended (nil), or it cannot go on (an error).
-func (s *sending) run(ctx context.Context, opened func()) error {
-	defer opened()
+func (s *sending) run(ctx context.Context) error {
+	defer s.opened()
 	ctx, s.cancel = context.WithCancelCause(ctx)
 	defer s.cancel(nil)
 	m, ref := s.flow.link.m, s.flow.source.ref
@@ -88,7 +89,7 @@ func (s *sending) run(ctx context.Context, opened func()) error {
 	defer s.flow.use(nil)
 	defer s.ledger.close()
 	s.flow.machine.Open(s.id, src)
-	err = s.serve(ctx, opened)
+	err = s.serve(ctx)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -129,11 +130,15 @@ func (s *sending) look(ctx context.Context) (session.Source, error) {
 }
 
 // serve runs the machine on answers, on growth of the log, and on time.
-func (s *sending) serve(ctx context.Context, opened func()) error {
+func (s *sending) serve(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	machine := s.flow.machine
 	for {
+		if !s.busy.Load() {
+			s.progress() // it was idle until now
+			s.busy.Store(true)
+		}
 		if err := s.perform(ctx); err != nil {
 			return err
 		}
@@ -142,9 +147,6 @@ func (s *sending) serve(ctx context.Context, opened func()) error {
 		s.busy.Store(st.State != session.Idle)
 		if !st.State.Open() {
 			return nil
-		}
-		if st.State != session.Opening {
-			opened()
 		}
 		if st.State == session.Idle {
 			timer.Reset(s.untilQuiet())
@@ -168,10 +170,11 @@ func (s *sending) serve(ctx context.Context, opened func()) error {
 	}
 }
 
-// hear takes answers to the machine.
-func (s *sending) hear() {
+// hear takes answers to the machine, and reports whether there were any.
+func (s *sending) hear() bool {
 	machine := s.flow.machine
-	for _, f := range s.inbox.take() {
+	frames := s.inbox.take()
+	for _, f := range frames {
 		before := machine.Status()
 		machine.OnFrame(f)
 		after := machine.Status()
@@ -182,7 +185,11 @@ func (s *sending) hear() {
 			s.progress()
 			s.conn.confirms.Add(1)
 		}
+		if after.State != session.Opening {
+			s.opened()
+		}
 	}
+	return len(frames) > 0
 }
 
 // untilQuiet is the time until quiet has something to do.
@@ -214,7 +221,7 @@ func (s *sending) perform(ctx context.Context) error {
 		if len(s.actions) == 0 {
 			return nil
 		}
-		for i := 0; i < len(s.actions); {
+		for i := 0; i < len(s.actions) && !s.interrupted(); {
 			var err error
 			n := 1
 			switch a := &s.actions[i]; a.Do {
@@ -235,6 +242,18 @@ func (s *sending) perform(ctx context.Context) error {
 		}
 		clear(s.actions) // of batches
 	}
+}
+
+// interrupted takes answers that came meanwhile to the machine, and reports
+// whether what it asked for before is void: the session is over, or rewound.
+func (s *sending) interrupted() bool {
+	before := s.flow.machine.Status()
+	if !s.hear() {
+		return false
+	}
+	after := s.flow.machine.Status()
+	s.flow.note(after)
+	return !after.State.Open() || after.Round != before.Round
 }
 
 // read takes bytes from the budget and reads that many.
