@@ -61,7 +61,7 @@
 //   - settler: woken by a new log file, by log starts and drops, and by the shards
 //     that it waits for. It alone writes index files and deletes files.
 //   - space: looks at the free space every second and keeps the reserve.
-//   - state-db: waits for the state database to fail.
+//   - state-db: waits for the state database to fail, and closes it then.
 //
 // # Lock order
 //

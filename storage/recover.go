@@ -46,8 +46,10 @@ func Open(cfg Config) (*Store, error) {
 }
 
 func (s *Store) open() (err error) {
-	if err := vfs.MakeDir(s.cfg.FS, s.cfg.Dir); err != nil {
-		return err
+	if _, err := s.cfg.FS.Stat(s.cfg.Dir); err != nil {
+		if err := vfs.MakeDir(s.cfg.FS, s.cfg.Dir); err != nil {
+			return err
+		}
 	}
 	if s.lock, err = s.cfg.FS.Lock(s.path(lockName)); err != nil {
 		return fmt.Errorf("storage: %s: %w", s.cfg.Dir, err)
@@ -88,7 +90,9 @@ func (s *Store) open() (err error) {
 
 // openParts makes the folders and opens commit log and state database.
 func (s *Store) openParts() (err error) {
-	for _, dir := range []string{logDir, stateDir, indexDir} {
+	// The data directory itself, too: whoever made it may have died before its
+	// name was safe. Not earlier: a format that is not ours is left alone.
+	for _, dir := range []string{"", logDir, stateDir, indexDir} {
 		if err := vfs.MakeDir(s.cfg.FS, s.path(dir)); err != nil {
 			return err
 		}

@@ -120,6 +120,7 @@ func (s *Store) Run(ctx context.Context) error {
 		select {
 		case <-s.db.Failed():
 			stop(s.db.Err())
+			_ = s.db.Close() // or Pebble tries again and again
 		case <-ctx.Done():
 		}
 	})

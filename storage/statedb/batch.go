@@ -107,6 +107,10 @@ func (b *Batch) Commit() error {
 	if err := b.db.fs.failure(); err != nil {
 		return err
 	}
+	if err := b.db.enter(); err != nil {
+		return err
+	}
+	defer b.db.leave()
 	return b.batch.Commit(pebble.NoSync)
 }
 

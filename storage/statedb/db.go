@@ -2,6 +2,7 @@ package statedb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -39,7 +40,27 @@ type DB struct {
 
 	closeOnce sync.Once
 	closeErr  error
+
+	// use is held for reading while Pebble is used, and taken to close it: Pebble
+	// panics if it is used after that.
+	use    sync.RWMutex
+	closed bool
 }
+
+// enter begins a use of Pebble, which leave ends.
+func (db *DB) enter() error {
+	db.use.RLock()
+	if !db.closed {
+		return nil
+	}
+	db.use.RUnlock()
+	if err := db.Err(); err != nil {
+		return err
+	}
+	return errClosed
+}
+
+func (db *DB) leave() { db.use.RUnlock() }
 
 // Open opens the database, making it if absent.
 func Open(cfg Config) (*DB, error) {
@@ -110,7 +131,11 @@ func (db *DB) Flush(ctx context.Context) error {
 	if err := db.Err(); err != nil {
 		return err
 	}
+	if err := db.enter(); err != nil {
+		return err
+	}
 	done, err := db.pebble.AsyncFlush()
+	db.leave()
 	if err != nil {
 		return err
 	}
@@ -125,10 +150,14 @@ func (db *DB) Flush(ctx context.Context) error {
 }
 
 // Close ends the database. What was not flushed is lost, as in a crash: call
-// [DB.Flush] first to keep it.
+// [DB.Flush] first to keep it. A failed database should be closed soon, since
+// Pebble goes on trying. Close waits for what uses the database.
 func (db *DB) Close() error {
 	db.closeOnce.Do(func() {
 		close(db.fs.closing)
+		db.use.Lock()
+		defer db.use.Unlock()
+		db.closed = true
 		db.closeErr = db.pebble.Close()
 		db.cache.Unref()
 		if err := db.Err(); err != nil {
@@ -149,9 +178,16 @@ func (db *DB) Kill() {
 	_ = db.Close()
 }
 
-var errKilled = fmt.Errorf("statedb: killed")
+var (
+	errKilled = errors.New("statedb: killed")
+	errClosed = errors.New("statedb: closed")
+)
 
 func (db *DB) scan(prefix []byte, fn func(key, value []byte) error) error {
+	if err := db.enter(); err != nil {
+		return err
+	}
+	defer db.leave()
 	it, err := db.pebble.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
 	if err != nil {
 		return err
@@ -171,6 +207,10 @@ func (db *DB) scan(prefix []byte, fn func(key, value []byte) error) error {
 
 // Applied says how far the shard has applied; the zero state if it never did.
 func (db *DB) Applied(shard rhumb.ShardID) (Applied, error) {
+	if err := db.enter(); err != nil {
+		return Applied{}, err
+	}
+	defer db.leave()
 	v, closer, err := db.pebble.Get(appendShard(nil, prefixApplied, shard))
 	if err == pebble.ErrNotFound {
 		return Applied{Conf: &raftpb.ConfState{}}, nil
@@ -237,16 +277,24 @@ func (db *DB) Runs(shard rhumb.ShardID) (runs []Run, err error) {
 
 // TableReader walks a shard's tables as they were when it was opened.
 type TableReader struct {
+	db      *DB
 	it      *pebble.Iterator
 	started bool
 }
 
-// OpenTables opens the shard's tables as they are now. Close the reader before the
-// database.
+// OpenTables opens the shard's tables as they are now. The database does not close
+// before the reader.
 func (db *DB) OpenTables(shard rhumb.ShardID) (*TableReader, error) {
+	if err := db.enter(); err != nil {
+		return nil, err
+	}
 	prefix := appendShard(nil, prefixTable, shard)
 	it, err := db.pebble.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
-	return &TableReader{it: it}, err
+	if err != nil {
+		db.leave()
+		return nil, err
+	}
+	return &TableReader{db: db, it: it}, nil
 }
 
 // Next gives the next pair, in key order; ok is false at the end. The slices are
@@ -264,5 +312,8 @@ func (r *TableReader) Next() (key, value []byte, ok bool, err error) {
 	return r.it.Key()[shardKeySize:], value, err == nil, err
 }
 
-// Close ends the reader.
-func (r *TableReader) Close() error { return r.it.Close() }
+// Close ends the reader, once.
+func (r *TableReader) Close() error {
+	defer r.db.leave()
+	return r.it.Close()
+}
