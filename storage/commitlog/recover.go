@@ -57,12 +57,7 @@ func Open(cfg Config) (*Log, Report, error) {
 	}
 	l := newLog(cfg)
 	var rep Report
-	if err := cfg.FS.MkdirAll(cfg.Dir); err != nil {
-		return nil, rep, err
-	}
-	// Always, not only if the folder is new: an earlier process may have made it and
-	// died before it was safe.
-	if err := cfg.FS.SyncDir(filepath.Dir(filepath.Clean(cfg.Dir))); err != nil {
+	if err := vfs.MakeDir(cfg.FS, cfg.Dir); err != nil {
 		return nil, rep, err
 	}
 	heads, spares, err := l.readHeads()

@@ -14,6 +14,7 @@ import (
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/region"
 	"github.com/rhumbmq/rhumb/storage"
+	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
 // open opens the parts one after the other and starts each before the next
@@ -40,7 +41,7 @@ func (s *Server) open(ctx context.Context) error {
 }
 
 func (s *Server) openView(ctx context.Context) error {
-	if err := s.opts.FS.MkdirAll(s.cfg.DataDir); err != nil {
+	if err := vfs.MakeDir(s.opts.FS, s.cfg.DataDir); err != nil {
 		return err
 	}
 	store := s.opts.Store

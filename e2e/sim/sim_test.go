@@ -1,0 +1,64 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	seeds     = flag.Int("sim.seeds", 0, "how many seeds to run (default: 100, or 20 with -short)")
+	firstSeed = flag.Uint64("sim.seed", 0, "first seed")
+	keepLog   = flag.Bool("sim.log", false, "keep the event log of every seed, not only of failures")
+)
+
+// TestSimulation runs meshes of three regions, ten virtual minutes each. Every
+// fourth seed has disasters: lost disks and restored backups.
+//
+//	go test ./e2e/sim -run TestSimulation -sim.seed 17 -sim.seeds 1
+func TestSimulation(t *testing.T) {
+	count := uint64(100)
+	if testing.Short() {
+		count = 20
+	}
+	if *seeds > 0 {
+		count = uint64(*seeds)
+	}
+	for seed := *firstSeed; seed < *firstSeed+count; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { simulate(t, seed) })
+		})
+	}
+}
+
+func simulate(t *testing.T, seed uint64) {
+	p := ordinary
+	if seed%4 == 3 {
+		p = disasters
+	}
+	w, err := newWorld(seed, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The regions are switched off within the bubble, whatever happens.
+	failure := w.run()
+	if failure == nil && !*keepLog {
+		return
+	}
+	dir := os.Getenv("SIM_LOGS")
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	path := filepath.Join(dir, fmt.Sprintf("rhumb-sim-%d.log", seed))
+	if err := os.WriteFile(path, []byte(w.log.String()), 0o644); err != nil {
+		t.Error(err)
+	}
+	if failure != nil {
+		t.Errorf("seed %d after %s: %v\nevents: %s", seed, time.Since(w.start), failure, path)
+	}
+}

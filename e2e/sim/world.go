@@ -1,0 +1,226 @@
+package sim
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/configstore/embedded"
+	"github.com/rhumbmq/rhumb/internal/certs"
+	"github.com/rhumbmq/rhumb/internal/relay"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
+)
+
+// settleLimit is how long a healed mesh may take until every watermark has
+// reached its origin's end.
+const settleLimit = 3 * time.Minute
+
+// errAway is the answer of a host that is switched off.
+var errAway = rhumb.Errorf(rhumb.KindUnavailable, "sim: region is switched off")
+
+// world is one run: the hosts, the network between them, what clients were told.
+type world struct {
+	seed  uint64
+	plan  plan
+	start time.Time
+	net   *network
+	store *embedded.Memory
+	hosts []*host
+
+	power sync.RWMutex // hosts' running: writers switch, readers use the region
+	truth truth
+
+	notes sync.Mutex
+	log   strings.Builder
+}
+
+func newWorld(seed uint64, p plan) (*world, error) {
+	w := &world{seed: seed, plan: p, start: time.Now(), net: newNetwork(seed), store: embedded.NewMemory()}
+	w.truth.init()
+	ctx := context.Background()
+	writer := configstore.NewWriter(w.store, "sim")
+	mesh, err := writer.EnsureMesh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ca, err := certs.NewCA(mesh.UUID, 0)
+	if err != nil {
+		return nil, err
+	}
+	var names []rhumb.RegionName
+	for i := range p.regions {
+		h := &host{name: rhumb.RegionName(fmt.Sprintf("r%d", i)), ip: net.IPv4(10, 0, 0, byte(i+1)).To4()}
+		names = append(names, h.name)
+		w.hosts = append(w.hosts, h)
+		pair, err := ca.IssueRegion(h.name, nil, 0)
+		if err != nil {
+			return nil, err
+		}
+		if h.certs, err = certs.New([]*x509.Certificate{ca.Cert}, pair); err != nil {
+			return nil, err
+		}
+		h.wipe()
+		doc := configstore.Region{Name: h.name, Geo: []string{net.JoinHostPort(h.ip.String(), "7650")}, State: configstore.RegionActive}
+		if _, err := writer.RegisterRegion(ctx, doc, 0); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := writer.PutTenant(ctx, rhumb.DefaultTenant, func(*configstore.Tenant) error { return nil }); err != nil {
+		return nil, err
+	}
+	_, err = writer.PutNamespace(ctx, rhumb.DefaultTenant, rhumb.DefaultNamespace, func(n *configstore.Namespace) error {
+		n.Topology = &configstore.Topology{FullMesh: names}
+		return nil
+	})
+	return w, err
+}
+
+// note adds a line to the event log.
+func (w *world) note(format string, args ...any) {
+	w.notes.Lock()
+	defer w.notes.Unlock()
+	fmt.Fprintf(&w.log, "%9s %s\n", time.Since(w.start).Round(time.Millisecond), fmt.Sprintf(format, args...))
+}
+
+func (w *world) logger(name rhumb.RegionName) *slog.Logger {
+	return slog.New(lineHandler{w: w}).With("at", name)
+}
+
+// use calls f with the host's region, which is not switched off meanwhile.
+func (w *world) use(i int, f func(*region.Region) error) error {
+	w.power.RLock()
+	defer w.power.RUnlock()
+	r := w.hosts[i].region()
+	if r == nil {
+		return errAway
+	}
+	return f(r)
+}
+
+func topicName(i int) rhumb.Topic {
+	return rhumb.Topic{Tenant: rhumb.DefaultTenant, Namespace: rhumb.DefaultNamespace, Name: rhumb.TopicName(fmt.Sprintf("t%d", i))}
+}
+
+// run plays the schedule under traffic, heals everything and waits until the
+// mesh has settled.
+func (w *world) run() error {
+	defer w.end()
+	for i := range w.hosts {
+		if err := w.switchOn(i); err != nil {
+			return err
+		}
+	}
+	for i := range w.plan.topics {
+		if err := w.createTopic(i%len(w.hosts), i); err != nil {
+			return err
+		}
+	}
+	traffic, stop := context.WithCancel(context.Background())
+	var clients sync.WaitGroup
+	for r := range w.hosts {
+		for t := range w.plan.topics {
+			clients.Go(func() { w.produce(traffic, r, t) })
+		}
+	}
+	err := w.play()
+	stop()
+	clients.Wait()
+	if err != nil {
+		return err
+	}
+	if err := w.healAll(); err != nil {
+		return err
+	}
+	if err := w.settle(); err != nil {
+		return err
+	}
+	return w.check()
+}
+
+func (w *world) play() error {
+	for _, e := range w.plan.schedule(w.seed) {
+		time.Sleep(time.Until(w.start.Add(e.at)))
+		w.note("FAULT %s", e)
+		if err := w.do(e); err != nil {
+			return fmt.Errorf("%s: %w", e, err)
+		}
+	}
+	return nil
+}
+
+func (w *world) healAll() error {
+	w.note("FAULT all is healed")
+	for i, a := range w.hosts {
+		if err := w.switchOn(i); err != nil {
+			return err
+		}
+		for _, b := range w.hosts {
+			if a != b {
+				w.net.set(a.ip, b.ip, relay.Settings{Delay: 10 * time.Millisecond})
+			}
+		}
+	}
+	return nil
+}
+
+// settle waits until nothing is missing anywhere.
+func (w *world) settle() error {
+	deadline := time.Now().Add(settleLimit)
+	for {
+		err := w.unsettled()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+}
+
+// end switches everything off, so that no goroutine outlives the run.
+func (w *world) end() {
+	for i := range w.hosts {
+		w.switchOff(i, func(h *host) error { h.crash(w.seed); return nil })
+	}
+	w.net.close()
+}
+
+func (w *world) switchOn(i int) error {
+	w.power.Lock()
+	defer w.power.Unlock()
+	if w.hosts[i].running != nil {
+		return nil
+	}
+	return w.hosts[i].boot(w)
+}
+
+func (w *world) switchOff(i int, how func(*host) error) error {
+	w.power.Lock()
+	defer w.power.Unlock()
+	return how(w.hosts[i])
+}
+
+func (w *world) createTopic(at, topic int) error {
+	return w.use(at, func(r *region.Region) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		name := topicName(topic)
+		_, err := r.CreateTopic(ctx, region.TopicSpec{Topic: name, Partitions: 1, Deletions: w.deletions(r, name)})
+		if rhumb.KindOf(err) == rhumb.KindExists || errors.Is(err, context.DeadlineExceeded) {
+			return nil
+		}
+		return err
+	})
+}
+
+// deletions is the count that a topic is born under: the highest that the
+// region or the store knows.
+func (w *world) deletions(r *region.Region, name rhumb.Topic) uint64 {
+	return max(r.Deletions(name), w.truth.deletionsOf(name))
+}
