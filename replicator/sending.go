@@ -54,6 +54,7 @@ type sending struct {
 	seen    rhumb.Offset // own end at the last look
 	grown   time.Time    // when it last grew
 	quieted bool         // OnQuiet was said since
+	used    bool         // a batch was sent
 }
 
 func newSending(f *flow, c *conn, opened func()) *sending {
@@ -192,12 +193,15 @@ func (s *sending) hear() bool {
 	return len(frames) > 0
 }
 
-// untilQuiet is the time until quiet has something to do.
+// untilQuiet is the time until quiet has something to do. A session that found
+// nothing to send does not stay: after a connection is made, every partition
+// asks where it stands, and most have nothing new.
 func (s *sending) untilQuiet() time.Duration {
-	if !s.quieted {
-		return max(0, quietFor-time.Since(s.grown))
+	idle := quietFor
+	if s.quieted && s.used {
+		idle = max(quietFor, s.conn.m.cfg.Limits.Idle)
 	}
-	return max(0, s.conn.m.cfg.Limits.Idle-time.Since(s.grown))
+	return max(0, idle-time.Since(s.grown))
 }
 
 // quiet is called when nothing came for a while: first it brings the watermark to
@@ -294,6 +298,7 @@ func (s *sending) write(ctx context.Context, actions []session.Action) (n int, e
 		}
 		defer s.flow.link.turns.release(1)
 	}
+	s.used = s.used || batches > 0
 	s.account()
 	s.writing.Store(true)
 	err = s.lane.write(s.frames...)
