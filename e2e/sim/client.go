@@ -26,6 +26,7 @@ type client struct {
 	life     rhumb.Life // that it writes to; a new one means a new producer id
 	producer int64
 	sequence int32
+	made     int // values, each only once
 }
 
 // produce runs a client until ctx ends. A batch that was not answered is sent
@@ -36,7 +37,8 @@ func (w *world) produce(ctx context.Context, r, t int) {
 	for ctx.Err() == nil {
 		values := make([]string, 1+c.rng.IntN(5))
 		for i := range values {
-			values[i] = fmt.Sprintf("r%d/%x/%d", r, c.producer, int(c.sequence)+i)
+			values[i] = fmt.Sprintf("r%d/t%d/%d", r, t, c.made)
+			c.made++
 		}
 		for ctx.Err() == nil {
 			if err := c.send(ctx, values); err == nil {

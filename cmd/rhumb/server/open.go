@@ -160,7 +160,8 @@ func (s *Server) listeners(protocol string) []config.Listener {
 func (s *Server) openRegion(context.Context) error {
 	k := s.cfg.Kafka
 	r, err := region.Open(region.Config{
-		Name: s.cfg.Region.Name, Number: s.room.self.Number, Store: s.room.store, Logger: s.log,
+		Name: s.cfg.Region.Name, Number: s.room.self.Number, Rebuilds: s.room.self.Rebuilds,
+		Store: s.room.store, Logger: s.log,
 		Durability: durabilities[s.cfg.Durability], InFlight: int64(s.cfg.Limits.AppendMemory),
 		RetentionMs: retentionMs(k.Retention), RetentionBytes: int64(k.RetentionBytes),
 	})
