@@ -65,7 +65,8 @@
 //
 // # Lock order
 //
-// Shard.saving, Shard.mu, fileSet.mu, entryTable.mu; tailCache.mu and space.mu are
-// taken alone. None is held during I/O, but for saving while a stuck shard's
-// entries are copied forward. Views of the index are read without a lock.
+// Store.settling, Shard.saving, Shard.mu, fileSet.mu, entryTable.mu; tailCache.mu
+// and space.mu are taken alone. None is held during I/O, but for settling, and for
+// saving while a stuck shard's entries are copied forward. Views of the index are
+// read without a lock.
 package storage

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -88,8 +89,9 @@ func TestFailedFlushEndsTheStore(t *testing.T) {
 func TestLowSpaceRefusesWritersAndOpensAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
-		free := uint64(10 << 20)
-		fs.SetUsage(func() (vfs.Usage, error) { return vfs.Usage{Total: 100 << 20, Free: free}, nil })
+		var free atomic.Uint64
+		free.Store(10 << 20)
+		fs.SetUsage(func() (vfs.Usage, error) { return vfs.Usage{Total: 100 << 20, Free: free.Load()}, nil })
 		cfg := testConfig(fs)
 		cfg.MinFree, cfg.Reserve = 8<<20, 1<<20
 		var events []bool
@@ -109,8 +111,9 @@ func TestLowSpaceRefusesWritersAndOpensAgain(t *testing.T) {
 			{8<<20 + 10, true, false}, // above the limit, but not by an eighth
 			{9<<20 + 10, false, true},
 		} {
-			free = c.free
+			free.Store(c.free)
 			<-time.After(2 * time.Second)
+			synctest.Wait()
 			if low := n.store.Health().State == StateLowSpace; low != c.low || reserved() != c.reserved {
 				t.Errorf("step %d: low %v, reserve %v, want %+v", i, low, reserved(), c)
 			}

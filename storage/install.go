@@ -40,7 +40,9 @@ func (sh *Shard) BeginInstall(meta *raftpb.SnapshotMetadata) (*Install, error) {
 	if err := sh.store.db.Flush(sh.store.life); err != nil {
 		return nil, err
 	}
+	sh.store.settling.Lock() // a file that is settling now is not replaced half-way
 	sh.store.installs.Add(1)
+	sh.store.settling.Unlock()
 	return &Install{sh: sh, meta: meta}, nil
 }
 
@@ -113,7 +115,7 @@ func (in *Install) onDisk(err error) {
 // Finish puts the shard's state at the snapshot: tables, partitions, log starts,
 // and Raft's log, which begins after it. Read the tables anew afterwards.
 func (in *Install) Finish() error {
-	in.end()
+	defer in.end()
 	sh := in.sh
 	err := sh.installPieces(in.meta, in.pieces, func(raft uint64) (commitlog.Location, bool) {
 		_, loc, ok := sh.entries.lookup(raft)

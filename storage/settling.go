@@ -44,7 +44,7 @@ func (s *Store) settleAll(ctx context.Context) error {
 	if err := s.space.failure(); err != nil {
 		return nil // nothing is written any more; Run ends with the failure
 	}
-	for ctx.Err() == nil && s.installs.Load() == 0 {
+	for ctx.Err() == nil {
 		again, err := s.settleNext(ctx)
 		if err != nil {
 			return err
@@ -69,6 +69,11 @@ func (s *Store) settleNext(ctx context.Context) (again bool, err error) {
 	}
 	switch do, blocking := settle.Plan(closed, s.cfg.CopyForwardFiles, shards); do {
 	case settle.Adopt:
+		s.settling.Lock()
+		defer s.settling.Unlock()
+		if s.installs.Load() > 0 {
+			return false, nil // looked at again when the installation ends
+		}
 		return true, s.adopt(ctx, file)
 	case settle.Copy:
 		for _, b := range blocking {

@@ -49,9 +49,11 @@ type Store struct {
 	tail  tailCache
 	space space
 	files fileSet
-	// holds counts open snapshot readers: no file is deleted; installs counts open
-	// installations: no file settles.
-	holds    atomic.Int32
+	// holds counts open snapshot readers: no file is deleted.
+	holds atomic.Int32
+	// settling is held while a file settles. installs counts open installations,
+	// during which none may: it grows under settling.
+	settling sync.Mutex
 	installs atomic.Int32
 
 	life   context.Context // ends with Close and Kill
