@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,8 +156,8 @@ func TestI12FlushedIndexUnderInterval(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var told uint64
-		s.Shard(1).OnFlush(func(index uint64) { told = index })
+		var told atomic.Uint64
+		s.Shard(1).OnFlush(told.Store)
 		n := run(t, s)
 		defer n.close()
 		d := newDriver(t, s.Shard(1))
@@ -165,8 +166,8 @@ func TestI12FlushedIndexUnderInterval(t *testing.T) {
 			t.Errorf("flushed %d at once", f)
 		}
 		<-time.After(time.Second) // of the bubble's time
-		if f := d.sh.FlushedIndex(); f != 1 || told != 1 {
-			t.Errorf("flushed %d, told %d, after the interval", f, told)
+		if f := d.sh.FlushedIndex(); f != 1 || told.Load() != 1 {
+			t.Errorf("flushed %d, told %d, after the interval", f, told.Load())
 		}
 		d.save(&raftpb.Entry{Index: new(uint64(2)), Term: new(uint64(1))})
 		<-time.After(time.Second) // of the bubble's time
