@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ import (
 
 // mesh is some regions in memory, joined by a simulated network.
 type mesh struct {
-	t      *testing.T
+	t      testing.TB
 	id     rhumb.UUID
 	ca     *certs.CA
 	policy *fakePolicy
@@ -55,7 +56,7 @@ var orders = rhumb.Topic{Tenant: "public", Namespace: "default", Name: "orders"}
 
 // newMesh makes a mesh in which every region sends public/default to every
 // other one. Nothing runs yet.
-func newMesh(t *testing.T, s relay.Settings, names ...rhumb.RegionName) *mesh {
+func newMesh(t testing.TB, s relay.Settings, names ...rhumb.RegionName) *mesh {
 	t.Helper()
 	ms := &mesh{t: t, id: rhumb.NewUUID(), net: newNetwork(t, 1, s), nodes: map[rhumb.RegionName]*node{},
 		policy: &fakePolicy{docs: map[rhumb.Topic]configstore.Topic{}, subs: map[int]func(){}}}
@@ -260,7 +261,9 @@ func makeBatch(count, size int) []byte {
 	be.PutUint16(b[51:], ^uint16(0))
 	be.PutUint32(b[53:], ^uint32(0))
 	be.PutUint32(b[57:], uint32(count))
-	be.PutUint64(b[61:], number)
+	var seed [32]byte
+	be.PutUint64(seed[:], number)
+	_, _ = rand.NewChaCha8(seed).Read(b[codec.BatchHeaderSize:])
 	be.PutUint32(b[17:], codec.Checksum(b[21:]))
 	return b
 }

@@ -14,7 +14,7 @@ import (
 // network is a simulated one: quic-go's simulated sockets, joined by a bad line
 // for each ordered pair of them.
 type network struct {
-	t    *testing.T
+	t    testing.TB
 	seed uint64
 	ctx  context.Context
 	wg   sync.WaitGroup
@@ -27,7 +27,7 @@ type network struct {
 
 // newNetwork makes a network whose lines start with the settings s. It ends
 // with the test.
-func newNetwork(t *testing.T, seed uint64, s relay.Settings) *network {
+func newNetwork(t testing.TB, seed uint64, s relay.Settings) *network {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &network{t: t, seed: seed, ctx: ctx, nodes: map[string]simnet.PacketReceiver{}, lines: map[[2]string]*relay.Line{}, def: s}
 	t.Cleanup(func() { cancel(); n.wg.Wait() })

@@ -88,7 +88,7 @@ func TestRealSocketsThroughARelay(t *testing.T) {
 	stopEU()
 }
 
-func listenLoopback(t *testing.T) *net.UDPConn {
+func listenLoopback(t testing.TB) *net.UDPConn {
 	t.Helper()
 	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
