@@ -151,15 +151,7 @@ func snapshotCase(t *testing.T, have int, crash string) {
 		t.Errorf("term %d, %v", term, err)
 	}
 	sameShard(t, ls, fs, d.next)
-	for range 400 { // life goes on, files settle, and all is there after a restart
-		e, u := d.entry(200, 7, 10)
-		for _, sh := range []*Shard{ls, fs} {
-			(&driver{t: t, sh: sh, term: 1}).save(e)
-			if err := sh.Apply(u); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	goOn(t, d, ls, fs)
 	synctest.Wait()
 	if follower.store.files.settledThrough() == 0 {
 		t.Error("no file of the follower settled")
@@ -167,4 +159,18 @@ func snapshotCase(t *testing.T, have int, crash string) {
 	follower.close()
 	follower = start(t, testConfig(followerFS))
 	sameShard(t, ls, follower.store.Shard(1), d.next)
+}
+
+// goOn lets both replicas apply the same entries, enough for files to settle.
+func goOn(t *testing.T, d *driver, shards ...*Shard) {
+	t.Helper()
+	for range 400 {
+		e, u := d.entry(200, 7, 10)
+		for _, sh := range shards {
+			(&driver{t: t, sh: sh, term: 1}).save(e)
+			if err := sh.Apply(u); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }

@@ -106,9 +106,7 @@ func TestRowsSurviveFlushAndOthersAreForgotten(t *testing.T) {
 		if len(parts) != 1 || refs != 1 || len(runs) != 1 || runs[0] != (Run{5, 2}) || err != nil {
 			t.Errorf("parts %v, %d refs, runs %v, %v", parts, refs, runs, err)
 		}
-		keys := 0
-		_ = db.Tables(1, func(k, _ []byte) error { keys++; return nil })
-		if keys != 1 {
+		if keys := pairs(db, 1); keys != 1 {
 			t.Errorf("%d pairs", keys)
 		}
 		commit(t, db, func(b *Batch) { b.DropShard(1) })
@@ -116,6 +114,11 @@ func TestRowsSurviveFlushAndOthersAreForgotten(t *testing.T) {
 			t.Errorf("dropped shard is at %d", a.Index)
 		}
 	})
+}
+
+func pairs(db *DB, shard rhumb.ShardID) (n int) {
+	_ = db.Tables(shard, func(_, _ []byte) error { n++; return nil })
+	return n
 }
 
 // TestI12NeverAheadOfTheLog crashes at every operation: what the database holds
