@@ -54,8 +54,8 @@ func appendMany(b *testing.B, l *Log, shard rhumb.ShardID, n, size, inFlight int
 		slots <- struct{}{}
 		*ent.Index = uint64(i + 1)
 		l.Append(f, true, done)
-		if files := l.Files; i%1024 == 0 { // retention: files go round
-			for _, info := range files() {
+		if i%max((8<<20)/size, 1) == 0 { // retention: files go round
+			for _, info := range l.Files() {
 				if info.Closed {
 					_ = l.Remove(info.ID) // another shard's loop may have been faster
 				}

@@ -107,7 +107,8 @@
 //     while something is unflushed. It flushes and calls done and Flushed.
 //   - preparer: woken when the active file is half full; makes the next file.
 //
-// An idle log has no timer.
+// An idle log has no timer. Outside of Run, a frame that Append refuses starts a
+// goroutine that ends when it has called the callbacks.
 //
 // # Lock order
 //

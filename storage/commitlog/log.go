@@ -55,7 +55,8 @@ type Log struct {
 	timerArmed  bool
 	waiters     []flushWaiter
 
-	prep prepState
+	prep    prepState
+	refused []refusal
 
 	running    bool
 	runDone    chan struct{}
@@ -63,7 +64,7 @@ type Log struct {
 	stopSeq    uint64 // the last frame to write before stopping
 	writerDone bool
 	err        error // why the log ended or is ending
-	ended      bool  // Run is over: callbacks come at once
+	ended      bool  // Run is over: nothing is queued any more
 	closed     bool
 }
 
@@ -95,8 +96,10 @@ type request struct {
 //
 // f may be reused when Append returns, but the entries' data belongs to the log until
 // done. Append does not limit what is queued: callers have a budget of their own. It
-// blocks only for the time that it takes to hash the data. After the log has ended,
-// done gets the reason before Append returns.
+// blocks only for the time that it takes to hash the data, and never calls back
+// itself: the caller may hold locks that its callbacks take. Frames that are invalid,
+// or come after the log has ended, get their error from a goroutine that lives only
+// for that, in order among themselves.
 func (l *Log) Append(f *Frame, mustSync bool, done func(locs []Location, err error)) {
 	r := l.pool.Get().(*request)
 	r.mustSync, r.done, r.flushed = mustSync, done, f.Flushed
@@ -105,7 +108,9 @@ func (l *Log) Append(f *Frame, mustSync bool, done func(locs []Location, err err
 		err = r.encode(f, f.Conf)
 	}
 	if err != nil {
-		l.release(r, err)
+		l.mu.Lock()
+		l.refuse(r, err)
+		l.mu.Unlock()
 		return
 	}
 	r.change = changeOf(f)
@@ -115,9 +120,8 @@ func (l *Log) Append(f *Frame, mustSync bool, done func(locs []Location, err err
 	}
 	l.mu.Lock()
 	if l.ended {
-		err := l.err
+		l.refuse(r, l.err)
 		l.mu.Unlock()
-		l.release(r, err)
 		return
 	}
 	l.appended++
@@ -126,6 +130,34 @@ func (l *Log) Append(f *Frame, mustSync bool, done func(locs []Location, err err
 	l.queueBytes += aligned(r.size)
 	l.mu.Unlock()
 	l.writeCond.Signal()
+}
+
+// refusal is a frame that never gets into the log.
+type refusal struct {
+	r   *request
+	err error
+}
+
+// refuse calls a frame's callbacks soon; mu is held.
+func (l *Log) refuse(r *request, err error) {
+	l.refused = append(l.refused, refusal{r, err})
+	if len(l.refused) == 1 {
+		go l.refuseLoop()
+	}
+}
+
+// refuseLoop calls the callbacks of what was refused, until there is no more.
+func (l *Log) refuseLoop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.refused) > 0 {
+		first := l.refused[0]
+		l.mu.Unlock()
+		l.release(first.r, first.err)
+		l.mu.Lock()
+		l.refused = l.refused[1:] // only now: while it is not empty, nobody starts a second loop
+	}
+	l.refused = nil
 }
 
 // release calls the callbacks and gives the request back.
