@@ -286,7 +286,7 @@ func nameUnstarted(heads []*head, kept []*tail, flushed Mark, cut *CorruptError)
 	}
 }
 
-// secure writes what is kept above the flushed mark again, shortens the last file to
+// secure writes what is kept above the flushed mark again, sets the last file's size to
 // its end, and flushes: until now it may only be in the system's memory, from a flush
 // that failed.
 func (l *Log) secure(kept []*tail, rep *Report) error {
@@ -297,16 +297,17 @@ func (l *Log) secure(kept []*tail, rep *Report) error {
 		} else if t.id == rep.Flushed.File {
 			from = min(rep.Flushed.Pos, t.end)
 		}
-		shorten := i == len(kept)-1 && t.size > t.end
-		if from >= t.end && !shorten {
+		// Longer because of what was preallocated or cut, or shorter by some padding.
+		resize := i == len(kept)-1 && t.size != t.end
+		if from >= t.end && !resize {
 			continue
 		}
 		f, err := l.cfg.FS.OpenReadWrite(t.path)
 		if err != nil {
 			return err
 		}
-		err = rewrite(f, from, t.end)
-		if err == nil && shorten {
+		err = rewrite(f, from, min(t.end, t.size))
+		if err == nil && resize {
 			err = f.Truncate(t.end)
 		}
 		if err == nil {

@@ -25,7 +25,9 @@ type scanner struct {
 // window gives up to n bytes from pos on, fewer only at the end of the file. They
 // are valid until the next call.
 func (s *scanner) window(pos, n int64) ([]byte, error) {
-	n = max(min(n, s.size-pos), 0)
+	if n = min(n, s.size-pos); n <= 0 {
+		return nil, nil
+	}
 	if pos < s.at || pos+n > s.at+int64(len(s.buf)) {
 		want := min(max(n, windowSize), s.size-pos)
 		if int64(cap(s.buf)) < want {
