@@ -504,6 +504,29 @@ func TestEdgeThatStartsLatest(t *testing.T) {
 	})
 }
 
+// TestI3StartInsideOfABatchCarriesItWhole: records were deleted from the middle of
+// a batch before the edge started. A batch is never split, so it comes whole.
+func TestI3StartInsideOfABatchCarriesItWhole(t *testing.T) {
+	inBubble(t, short, usEu, func(ms *mesh) {
+		us, eu := ms.nodes["us"], ms.nodes["eu"]
+		us.create(orders, 1)
+		us.produce(orders, 0, 3, 100)
+		us.produce(orders, 0, 4, 100)
+		us.produce(orders, 0, 2, 100)
+		us.region.edit(orders, 0, func(l *fakeLog) {
+			l.batches = l.batches[1:]
+			l.logStart, l.ownFloor = 5, 4
+		})
+		ms.start()
+		ms.until("eu has the rest", 10*time.Second, func() bool { return us.flow("eu").Confirmed == 8 })
+		eu.region.edit(orders, 0, func(l *fakeLog) {
+			if len(l.batches) != 2 || l.batches[0].Envelope.First != 3 || len(l.gaps) != 0 {
+				ms.t.Errorf("eu has %d batches, gaps %v", len(l.batches), l.gaps)
+			}
+		})
+	})
+}
+
 // TestI12NothingUnflushedLeaves: what the region may still forget stays in it.
 func TestI12NothingUnflushedLeaves(t *testing.T) {
 	pair(t, short, 1, func(ms *mesh, us, eu *node) {

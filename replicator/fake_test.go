@@ -238,7 +238,7 @@ func (r *fakeRegion) SetEdgeStart(_ context.Context, ref rhumb.PartitionRef, to 
 		return 0, rhumb.Errorf(rhumb.KindNotFound, "no such partition")
 	}
 	if _, ok := l.starts[to]; !ok {
-		l.starts[to] = 0
+		l.starts[to] = l.logStart
 		if latest {
 			l.starts[to] = l.end
 		}

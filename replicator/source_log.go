@@ -61,6 +61,13 @@ func (l *sourceLog) fixStart(ctx context.Context, st *partitionState) error {
 	if err != nil {
 		return err
 	}
+	// A batch is never split: one that the start lies in, because records before it
+	// were deleted from its middle, is carried whole.
+	if b, ok, err := l.firstFrom(first, st.End); err != nil {
+		return err
+	} else if ok {
+		first = min(first, b.First)
+	}
 	// A start that retention has passed has a chain that nobody knows any more:
 	// the floor, which comes right after it, tells it again.
 	chain, _ := l.chainAt(st, first-1)
