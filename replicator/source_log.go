@@ -61,16 +61,18 @@ func (l *sourceLog) fixStart(ctx context.Context, st *partitionState) error {
 	if err != nil {
 		return err
 	}
-	// A batch is never split: one that the start lies in, because records before it
-	// were deleted from its middle, is carried whole.
-	if b, ok, err := l.firstFrom(first, st.End); err != nil {
+	b, ok, err := l.firstFrom(first, st.End)
+	if err != nil {
 		return err
-	} else if ok {
-		first = min(first, b.First)
 	}
 	// A start that retention has passed has a chain that nobody knows any more:
 	// the floor, which comes right after it, tells it again.
 	chain, _ := l.chainAt(st, first-1)
+	if ok && b.First < first {
+		// A batch is never split: one that the start lies in, because records were
+		// deleted up to its middle, is carried whole.
+		first, chain = b.First, dedup.ChainBefore(b)
+	}
 	l.start, l.started = dedup.ChainPoint{Offset: first - 1, Chain: chain}, true
 	return nil
 }
