@@ -527,6 +527,63 @@ func TestI3StartInsideOfABatchCarriesItWhole(t *testing.T) {
 	})
 }
 
+// TestG43GrowthWakesEveryLink: while a session of one link is busy with a
+// partition, the link on which it was idle learns that it grew.
+func TestG43GrowthWakesEveryLink(t *testing.T) {
+	inBubble(t, short, []rhumb.RegionName{"us", "eu", "ap"}, func(ms *mesh) {
+		us, eu, ap := ms.nodes["us"], ms.nodes["eu"], ms.nodes["ap"]
+		us.create(orders, 1)
+		ms.start()
+		ms.until("linked", 5*time.Second, func() bool { return ms.linked("us", "eu") && ms.linked("us", "ap") })
+		ap.region.mu.Lock()
+		ap.region.mute = true
+		ap.region.mu.Unlock()
+		us.produce(orders, 0, 1, 100)
+		ms.untilCopied(us, eu, 0)
+		ms.pass(14 * time.Second) // the session to eu closes, the one to ap waits for its answer
+		if f := us.flow("ap"); f.State != SessionFlowing {
+			ms.t.Fatalf("the session to ap is %s", f.State)
+		}
+		us.produce(orders, 0, 1, 100)
+		ms.until("eu has the second record", time.Second, func() bool { return copied(us, eu, orders, 0) })
+	})
+}
+
+// TestI3WatermarkReachesTheEndOverOthersRecords: in a log that holds only records
+// of others, a watermark of its own life follows its end.
+func TestI3WatermarkReachesTheEndOverOthersRecords(t *testing.T) {
+	inBubble(t, short, []rhumb.RegionName{"us", "eu", "ap"}, func(ms *mesh) {
+		us, eu, ap := ms.nodes["us"], ms.nodes["eu"], ms.nodes["ap"]
+		us.create(orders, 1)
+		ms.start()
+		followed := func() bool {
+			log := ap.region.log(orders, 0)
+			if log == nil || eu.region.log(orders, 0) == nil {
+				return false
+			}
+			end := rhumb.NoOffset
+			ap.region.edit(orders, 0, func(l *fakeLog) { end = l.end - 1 })
+			at := rhumb.NoOffset
+			eu.region.edit(orders, 0, func(l *fakeLog) { at = l.mark(3, log.info.Life).Offset })
+			return end > 0 && at == end
+		}
+		for range 3 {
+			us.produce(orders, 0, 5, 100)
+			ms.until("ap's watermark follows", 10*time.Second, func() bool { return copied(us, ap, orders, 0) && followed() })
+			ms.pass(time.Minute) // until the sessions have closed
+		}
+		for range 30 { // and while others never rest
+			us.produce(orders, 0, 1, 100)
+			ms.pass(500 * time.Millisecond)
+		}
+		eu.region.edit(orders, 0, func(l *fakeLog) {
+			if at := l.mark(3, ap.region.log(orders, 0).info.Life).Offset; at < 30 {
+				ms.t.Errorf("under traffic of others, ap's watermark stayed at %d", at)
+			}
+		})
+	})
+}
+
 // TestI12NothingUnflushedLeaves: what the region may still forget stays in it.
 func TestI12NothingUnflushedLeaves(t *testing.T) {
 	pair(t, short, 1, func(ms *mesh, us, eu *node) {

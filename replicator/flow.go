@@ -92,7 +92,8 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 			pause.reset()
 		}
 		if err == nil && after.State == session.Closed {
-			return // idle: the watcher wakes it
+			f.become(SessionIdle)
+			return // the watcher wakes it
 		}
 		f.failed(ctx, after, err)
 		if ctx.Err() != nil {

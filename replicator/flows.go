@@ -64,6 +64,20 @@ func (l *link) grew(s *source) {
 	}
 }
 
+// noticed is called when a session of another link sees a partition grow.
+// A flow that is being worked on sees it by itself, unless it is about to end.
+func (l *link) noticed(s *source) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch f := l.flows[s.ref]; {
+	case f == nil:
+	case f.running:
+		f.again = true
+	default:
+		l.queue(f)
+	}
+}
+
 // runFlows works on the link's flows over a connection until ctx ends.
 func (l *link) runFlows(c *conn) func(context.Context) error {
 	return func(ctx context.Context) error {

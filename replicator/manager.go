@@ -278,6 +278,19 @@ func edgesBetween(edges []configstore.Edge, self, peer rhumb.RegionName) (out, i
 	return out, in
 }
 
+// noticed has the flows of a partition to other links started, where they sleep,
+// because a session of link by saw it grow.
+func (m *Manager) noticed(s *source, by *link) {
+	m.mu.Lock()
+	links := m.sorted()
+	m.mu.Unlock()
+	for _, l := range links {
+		if l != by {
+			l.noticed(s)
+		}
+	}
+}
+
 // grew has the sessions of a partition that grew started where they sleep.
 func (m *Manager) grew(s *source) {
 	m.mu.Lock()

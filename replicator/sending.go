@@ -24,9 +24,11 @@ const (
 	groupBytes = 256 << 10
 	// freshFor is the age up to which records count as new, not as backlog.
 	freshFor = 5 * time.Second
-	// quietFor is how long nothing of this origin has to come before a skip brings
-	// the watermark over the offsets of others at the end of the log.
-	quietFor = time.Second
+	// quietFor is how long nothing has to come before a skip brings the watermark
+	// over the offsets of others at the end of the log; in a log that others always
+	// fill, it does so every tailEvery.
+	quietFor  = time.Second
+	tailEvery = 5 * time.Second
 )
 
 // sending is one session of a flow: it does what the machine asks for.
@@ -51,9 +53,10 @@ type sending struct {
 	// Owned by run.
 	actions []session.Action
 	frames  []wire.Frame
-	seen    rhumb.Offset // own end at the last look
+	seen    rhumb.Offset // end at the last look
 	grown   time.Time    // when it last grew
-	quieted bool         // OnQuiet was said since
+	tailed  time.Time    // when OnQuiet was last said, or the session began
+	quieted bool         // OnQuiet was said since it last grew
 	used    bool         // a batch was sent
 }
 
@@ -74,7 +77,7 @@ func (s *sending) run(ctx context.Context) error {
 	ctx, s.cancel = context.WithCancelCause(ctx)
 	defer s.cancel(nil)
 	m, ref := s.flow.link.m, s.flow.source.ref
-	m.watcher.hold(ref)
+	s.seen, s.tailed = m.watcher.hold(ref), time.Now()
 	defer func() { m.watcher.unhold(ref, s.seen) }()
 	m.cfg.Region.AddWaiter(ref, s.waiter)
 	defer m.cfg.Region.RemoveWaiter(ref, s.waiter)
@@ -124,10 +127,16 @@ func (s *sending) leave(err error) {
 // look takes a snapshot of the source.
 func (s *sending) look(ctx context.Context) (session.Source, error) {
 	src, err := s.flow.log.snapshot(ctx)
-	if end := min(src.OwnLast, src.Head-1); err == nil && (end > s.seen || s.grown.IsZero()) {
-		s.seen, s.grown, s.quieted = end, time.Now(), false
+	if err != nil {
+		return src, err
 	}
-	return src, err
+	if end := src.Head - 1; end > s.seen {
+		s.seen, s.grown, s.quieted = end, time.Now(), false
+		s.flow.link.m.noticed(s.flow.source, s.flow.link)
+	} else if s.grown.IsZero() {
+		s.grown = time.Now()
+	}
+	return src, nil
 }
 
 // serve runs the machine on answers, on growth of the log, and on time.
@@ -201,7 +210,11 @@ func (s *sending) untilQuiet() time.Duration {
 	if s.quieted && s.used {
 		idle = max(quietFor, s.conn.m.cfg.Limits.Idle)
 	}
-	return max(0, idle-time.Since(s.grown))
+	idle -= time.Since(s.grown)
+	if !s.quieted {
+		idle = min(idle, tailEvery-time.Since(s.tailed))
+	}
+	return max(0, idle)
 }
 
 // quiet is called when nothing came for a while: first it brings the watermark to
@@ -210,7 +223,7 @@ func (s *sending) quiet() {
 	switch {
 	case s.untilQuiet() > 0:
 	case !s.quieted:
-		s.quieted = true
+		s.quieted, s.tailed = true, time.Now()
 		s.flow.machine.OnQuiet()
 	case s.flow.machine.Status().State == session.Idle:
 		s.flow.machine.Close(wire.CodeIdle, "")

@@ -67,12 +67,16 @@ type bucket struct {
 type watched struct {
 	source *source
 	holds  int
-	seen   rhumb.Offset // own end, when last looked at
+	seen   rhumb.Offset // end, when last looked at
 }
 
-// ownEnd is the last own offset that may leave the region, about: the end of
-// the log matters only as far as own records are there.
+// ownEnd is the last own offset that may leave the region, about: for lag, the
+// end of the log matters only as far as own records are there.
 func ownEnd(st *partitionState) rhumb.Offset { return min(st.OwnLast, st.Flushed-1) }
+
+// lastOut is the last offset that may leave the region. Records of other origins
+// count: a watermark is to reach the end of its origin's log over them, too.
+func lastOut(st *partitionState) rhumb.Offset { return st.Flushed - 1 }
 
 func newWatcher(log Source, grew func(*source)) *watcher {
 	w := &watcher{log: log, grew: grew, sources: map[rhumb.PartitionRef]*watched{}}
@@ -121,18 +125,23 @@ func (w *watcher) leave(ref rhumb.PartitionRef) {
 	w.log.RemoveWaiter(ref, b.waiter)
 }
 
-// hold takes a partition out of its bucket until as many calls of unhold.
-func (w *watcher) hold(ref rhumb.PartitionRef) {
+// hold takes a partition out of its bucket until as many calls of unhold, and
+// tells the end that was seen last. From here on the session that holds it tells
+// other links what it sees grow: they may not hold it.
+func (w *watcher) hold(ref rhumb.PartitionRef) (seen rhumb.Offset) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s := w.sources[ref]; s != nil {
-		if s.holds++; s.holds == 1 {
-			w.leave(ref)
-		}
+	s := w.sources[ref]
+	if s == nil {
+		return rhumb.NoOffset
 	}
+	if s.holds++; s.holds == 1 {
+		w.leave(ref)
+	}
+	return s.seen
 }
 
-// unhold puts a partition back. seen is the own end up to which its session has
+// unhold puts a partition back. seen is the end up to which its session has
 // looked: what came after it is reported.
 func (w *watcher) unhold(ref rhumb.PartitionRef, seen rhumb.Offset) {
 	w.mu.Lock()
@@ -147,7 +156,7 @@ func (w *watcher) unhold(ref rhumb.PartitionRef, seen rhumb.Offset) {
 	}
 	w.mu.Unlock()
 	// What grew before the waiter was back would be signalled to nobody.
-	if st, ok := w.log.State(ref); ok && ownEnd(&st) > seen {
+	if st, ok := w.log.State(ref); ok && lastOut(&st) > seen {
 		w.grew(s.source)
 	}
 }
@@ -174,14 +183,14 @@ func (w *watcher) run(ctx context.Context) {
 	w.update(nil)
 }
 
-// grown gives the members of a bucket whose own end moved since it was last seen.
+// grown gives the members of a bucket whose end moved since it was last seen.
 func (w *watcher) grown(b *bucket) []*source {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var grown []*source
 	for ref, s := range b.members {
-		if st, ok := w.log.State(ref); ok && ownEnd(&st) > s.seen {
-			s.seen = ownEnd(&st)
+		if st, ok := w.log.State(ref); ok && lastOut(&st) > s.seen {
+			s.seen = lastOut(&st)
 			grown = append(grown, s.source)
 		}
 	}
