@@ -64,13 +64,15 @@ func (w *world) recreate(e event) error {
 	if err := w.use(e.a, func(r *region.Region) error { return r.DeleteTopic(ctx, name, count) }); err != nil {
 		w.note("delete %s: %v", name.Name, err)
 	}
-	for at := e.b; ; at = (at + 1) % len(w.hosts) {
-		// A region that is away, or still has the old life, leaves it to another.
-		if err := w.createTopic(at, e.topic); err == nil {
+	// A region that is away, or still has the old life, leaves it to another. If
+	// all are away, the topic is created when they are back.
+	for try := range 2 * len(w.hosts) {
+		if err := w.createTopic((e.b+try)%len(w.hosts), e.topic); err == nil {
 			return nil
 		}
 		time.Sleep(time.Second)
 	}
+	return nil
 }
 
 // trim deletes the older half of a topic's records in a.

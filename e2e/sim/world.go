@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/configstore/embedded"
@@ -34,7 +37,9 @@ type world struct {
 	store *embedded.Memory
 	hosts []*host
 
-	power sync.RWMutex // hosts' running: writers switch, readers use the region
+	// power guards hosts' running: who uses a region takes 1, who switches takes
+	// all. Not a mutex: under virtual time, who waits for one stops the clock.
+	power *semaphore.Weighted
 	truth truth
 
 	notes sync.Mutex
@@ -42,7 +47,8 @@ type world struct {
 }
 
 func newWorld(seed uint64, p plan) (*world, error) {
-	w := &world{seed: seed, plan: p, start: time.Now(), net: newNetwork(seed), store: embedded.NewMemory()}
+	w := &world{seed: seed, plan: p, start: time.Now(), net: newNetwork(seed), store: embedded.NewMemory(),
+		power: semaphore.NewWeighted(everybody)}
 	w.truth.init()
 	ctx := context.Background()
 	writer := configstore.NewWriter(w.store, "sim")
@@ -93,10 +99,19 @@ func (w *world) logger(name rhumb.RegionName) *slog.Logger {
 	return slog.New(lineHandler{w: w}).With("at", name)
 }
 
+// everybody is more than may use regions at once.
+const everybody = 1 << 20
+
+func (w *world) take(n int64) {
+	if err := w.power.Acquire(context.Background(), n); err != nil {
+		panic(err) // its context never ends
+	}
+}
+
 // use calls f with the host's region, which is not switched off meanwhile.
 func (w *world) use(i int, f func(*region.Region) error) error {
-	w.power.RLock()
-	defer w.power.RUnlock()
+	w.take(1)
+	defer w.power.Release(1)
 	r := w.hosts[i].region()
 	if r == nil {
 		return errAway
@@ -167,6 +182,11 @@ func (w *world) healAll() error {
 			}
 		}
 	}
+	for t := range w.plan.topics {
+		if err := w.createTopic(t%len(w.hosts), t); err != nil {
+			w.note("create %s: %v", topicName(t).Name, err)
+		}
+	}
 	return nil
 }
 
@@ -175,10 +195,35 @@ func (w *world) settle() error {
 	deadline := time.Now().Add(settleLimit)
 	for {
 		err := w.unsettled()
-		if err == nil || time.Now().After(deadline) {
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			w.describe()
 			return err
 		}
 		time.Sleep(500 * time.Millisecond)
+	}
+}
+
+// describe writes the state of every link, and where every goroutine is, into
+// the event log.
+func (w *world) describe() {
+	stacks := make([]byte, 8<<20)
+	w.note("goroutines:\n%s", stacks[:runtime.Stack(stacks, true)])
+	for _, h := range w.hosts {
+		for _, l := range h.running.Links().Status().Links {
+			w.note("%s: link to %s is %s", h.name, l.Peer, l.State)
+			for _, p := range l.Partitions {
+				w.note("%s: to %s: %+v", h.name, l.Peer, p)
+			}
+		}
+		for t := range w.plan.topics {
+			for _, p := range partitionsOf(h.region(), topicName(t)) {
+				st, _ := h.region().State(p.Ref)
+				w.note("%s: %+v gaps %v", h.name, st, h.region().Gaps(p.Ref))
+			}
+		}
 	}
 }
 
@@ -191,8 +236,8 @@ func (w *world) end() {
 }
 
 func (w *world) switchOn(i int) error {
-	w.power.Lock()
-	defer w.power.Unlock()
+	w.take(everybody)
+	defer w.power.Release(everybody)
 	if w.hosts[i].running != nil {
 		return nil
 	}
@@ -200,8 +245,8 @@ func (w *world) switchOn(i int) error {
 }
 
 func (w *world) switchOff(i int, how func(*host) error) error {
-	w.power.Lock()
-	defer w.power.Unlock()
+	w.take(everybody)
+	defer w.power.Release(everybody)
 	return how(w.hosts[i])
 }
 
