@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/configstore"
@@ -48,7 +49,7 @@ func (s *Server) links() []admin.Link {
 	var out []admin.Link
 	for _, l := range s.room.links.Status().Links {
 		a := admin.Link{
-			Peer: l.Peer, PeerNumber: l.Number, State: string(l.State), Since: l.Since, Address: l.Remote, RTT: l.RTT,
+			Peer: l.Peer, PeerNumber: l.Number, State: linkState(l), Since: l.Since, Address: l.Remote, RTT: l.RTT,
 			LastError: l.LastError,
 			Out:       admin.Flow{Bytes: int64(l.SentBytes), BytesPerSecond: l.SendRate, Rewinds: int64(l.Rebuilds)},
 			In:        admin.Flow{Bytes: int64(l.ReceivedBytes), BytesPerSecond: l.ReceiveRate, LagRecords: -1, LagBytes: -1},
@@ -68,6 +69,23 @@ func (s *Server) links() []admin.Link {
 		out = append(out, a)
 	}
 	return out
+}
+
+// severity orders the states of partitions: a link shows the gravest.
+var severity = []replicator.SessionState{
+	replicator.SessionIdle, replicator.SessionFlowing, replicator.SessionHeld, replicator.SessionStalled, replicator.SessionDiverged,
+}
+
+// linkState is that of the connection, or if it stands, what its partitions do.
+func linkState(l replicator.LinkStatus) string {
+	if l.State != replicator.LinkConnected {
+		return string(l.State)
+	}
+	worst := 0
+	for _, p := range l.Partitions {
+		worst = max(worst, slices.Index(severity, p.State))
+	}
+	return string(severity[worst])
 }
 
 func outbound(self rhumb.RegionNumber, p replicator.PartitionStatus) admin.LinkPartition {
