@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -74,10 +75,11 @@ func orDefault[T int | int32 | int64](v, otherwise T) T {
 // Broker serves the topics of one region to clients. Its methods may be called
 // from any goroutine.
 type Broker struct {
-	cfg    Config
-	region Region
-	log    *slog.Logger
-	expand chan struct{} // as many tokens as batches may be decompressed at once
+	cfg      Config
+	region   Region
+	log      *slog.Logger
+	expander *codec.Expander
+	expand   chan struct{} // as many tokens as batches may be decompressed at once
 }
 
 // maxExpanding bounds batches that are decompressed at the same time: each may
@@ -91,10 +93,11 @@ func New(cfg Config) (*Broker, error) {
 	}
 	cfg = cfg.withDefaults()
 	return &Broker{
-		cfg:    cfg,
-		region: cfg.Region,
-		log:    cfg.Logger.With("component", "broker"),
-		expand: make(chan struct{}, maxExpanding),
+		cfg:      cfg,
+		region:   cfg.Region,
+		log:      cfg.Logger.With("component", "broker"),
+		expander: codec.NewExpander(codec.Limits{Bytes: cfg.ExpandLimit, Window: zstdWindow}),
+		expand:   make(chan struct{}, maxExpanding),
 	}, nil
 }
 

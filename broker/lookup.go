@@ -70,8 +70,8 @@ func (b *Broker) ByTime(t *TopicInfo, partition, epoch int32, ts int64) (Found, 
 		if err != nil || !ok {
 			return notFound, err
 		}
-		f, err := b.scan(s, func(r, best Record) bool {
-			return best.Offset < 0 && r.Timestamp >= ts && r.Offset >= state.LogStart
+		f, err := b.scan(s, func(r, best stamped) bool {
+			return best.offset < 0 && r.timestamp >= ts && r.offset >= state.LogStart
 		})
 		if err != nil || f.Offset >= 0 {
 			return f, err
@@ -94,8 +94,8 @@ func (b *Broker) Latest(t *TopicInfo, partition, epoch int32) (Found, error) {
 	if err != nil || !ok {
 		return notFound, err
 	}
-	return b.scan(s, func(r, best Record) bool {
-		return r.Offset >= state.LogStart && (best.Offset < 0 || r.Timestamp > best.Timestamp)
+	return b.scan(s, func(r, best stamped) bool {
+		return r.offset >= state.LogStart && (best.offset < 0 || r.timestamp > best.timestamp)
 	})
 }
 
@@ -107,24 +107,28 @@ func (b *Broker) after(ref rhumb.PartitionRef, s Stored) (Stored, bool, error) {
 	return next[0], true, nil
 }
 
+// stamped is a record that a look-up sees.
+type stamped struct {
+	offset    rhumb.Offset
+	timestamp int64 // ms since 1970
+}
+
 // scan looks at the records of one batch and gives the last one that was better
-// than the best so far, which has Offset NoOffset at first.
-func (b *Broker) scan(s Stored, better func(r, best Record) bool) (Found, error) {
-	b.expand <- struct{}{}
-	defer func() { <-b.expand }()
+// than the best so far, which has offset NoOffset at first.
+func (b *Broker) scan(s Stored, better func(r, best stamped) bool) (Found, error) {
 	h, err := codec.ParseBatch(s.Batch)
 	if err != nil {
 		return notFound, err
 	}
-	best := Record{Offset: rhumb.NoOffset}
-	err = eachRecord(s.Batch, b.cfg.ExpandLimit, func(r Record) error {
-		if better(r, best) {
-			best = r
+	best := stamped{offset: rhumb.NoOffset}
+	err = b.eachStamp(s.Batch, func(r codec.Stamp) error {
+		if at := (stamped{h.BaseOffset + rhumb.Offset(r.Delta), r.Timestamp}); better(at, best) {
+			best = at
 		}
 		return nil
 	})
-	if err != nil || best.Offset < 0 {
+	if err != nil || best.offset < 0 {
 		return notFound, err
 	}
-	return Found{Offset: best.Offset, Timestamp: best.Timestamp, LeaderEpoch: h.LeaderEpoch}, nil
+	return Found{Offset: best.offset, Timestamp: best.timestamp, LeaderEpoch: h.LeaderEpoch}, nil
 }

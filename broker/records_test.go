@@ -1,19 +1,15 @@
 package broker_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	"encoding/binary"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/klauspost/compress/s2"
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/brokertest"
+	"github.com/rhumbmq/rhumb/internal/codec"
+	"github.com/rhumbmq/rhumb/internal/codec/codectest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -49,63 +45,40 @@ func (f *fixture) appendBytes(b []byte) broker.AppendAnswer {
 	return a.Wait(f.Context(), time.Now().Add(time.Minute))[0]
 }
 
-func gzipped(b []byte) []byte {
-	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
-	w.Write(b)
-	w.Close()
-	return out.Bytes()
-}
-
-func xerial(b []byte, block int) []byte {
-	out := append([]byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0}, 0, 0, 0, 1, 0, 0, 0, 1)
-	for len(b) > 0 {
-		n := min(block, len(b))
-		enc := s2.EncodeSnappy(nil, b[:n])
-		out = append(binary.BigEndian.AppendUint32(out, uint32(len(enc))), enc...)
-		b = b[n:]
-	}
-	return out
-}
-
-// Both framings of snappy are read: xerial of Java and the raw block of C.
-func TestSnappyFramings(t *testing.T) {
+// What the records of a batch must be is asked for with validate=full.
+func TestFullValidation(t *testing.T) {
 	f := newFixture(t, map[string]string{"validate": "full"})
-	plain := brokertest.Batch{Times: []int64{1, 2, 3}, Value: make([]byte, 100)}
-	records := plain.Encode()
-	for name, enc := range map[string][]byte{"raw": s2.EncodeSnappy(nil, records), "one": xerial(records, 1<<20), "many": xerial(records, 50)} {
-		b := brokertest.Batch{Times: plain.Times, Attributes: 2, Records: enc}
-		if a := f.append(b); a.Err != nil {
-			t.Errorf("%s: %v", name, a.Err)
+	good := brokertest.Batch{Times: []int64{1, 2, 3}, Value: make([]byte, 100)}
+	for _, p := range codectest.Packings {
+		if a := f.appendBytes(p.Batch(good.Bytes())); a.Err != nil {
+			t.Errorf("%s: %v", p.Name, a.Err)
+		}
+		packed := p.Pack(good.Encode())
+		if a := f.appendBytes(codectest.WithRecords(good.Bytes(), p.Codec, packed[:len(packed)/2])); rhumb.KindOf(a.Err) != rhumb.KindCorrupt {
+			t.Errorf("%s, cut: %v", p.Name, a.Err)
 		}
 	}
-	for name, enc := range map[string][]byte{"cut": xerial(records, 50)[:70], "header": xerial(records, 50)[:18], "empty": {}} {
-		b := brokertest.Batch{Times: plain.Times, Attributes: 2, Records: enc}
-		if a := f.append(b); rhumb.KindOf(a.Err) != rhumb.KindCorrupt {
-			t.Errorf("%s: %v", name, a.Err)
-		}
+	jump := append([]byte{12, 0, 0, 0, 1, 1, 0}, 12, 0, 0, 4, 1, 1, 0)
+	if a := f.append(brokertest.Batch{Times: []int64{1, 2}, Records: jump}); rhumb.KindOf(a.Err) != rhumb.KindInvalid {
+		t.Errorf("deltas 0 and 2: %v", a.Err)
 	}
 }
 
 // A small batch that expands to much is refused before it has expanded.
 func TestP75ExpansionIsBounded(t *testing.T) {
 	f := newFixture(t, map[string]string{"validate": "full"})
-	one := brokertest.Batch{Times: []int64{1}, Value: make([]byte, 8<<20)}
-	records := one.Encode()
-	z, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for codec, enc := range map[int16][]byte{1: gzipped(records), 2: s2.EncodeSnappy(nil, records), 4: z.EncodeAll(records, nil)} {
-		a := f.append(brokertest.Batch{Times: one.Times, Attributes: codec, Records: enc})
-		if rhumb.KindOf(a.Err) != rhumb.KindTooLarge {
-			t.Errorf("codec %d: %v", codec, a.Err)
+	one := brokertest.Batch{Times: []int64{1}, Value: make([]byte, 8<<20)}.Bytes()
+	many := brokertest.Batch{Times: make([]int64, 300_000)}.Bytes() // small records, together too large
+	for _, p := range codectest.Packings[1:] {
+		for name, batch := range map[string][]byte{"one": one, "many": many} {
+			packed := p.Batch(batch)
+			if len(packed) > 1<<20 {
+				continue // not accepted at all
+			}
+			if a := f.appendBytes(packed); rhumb.KindOf(a.Err) != rhumb.KindTooLarge {
+				t.Errorf("%s, %s: %v", p.Name, name, a.Err)
+			}
 		}
-	}
-	many := brokertest.Batch{Times: make([]int64, 300_000)} // small records, together too large
-	many.Records, many.Attributes = gzipped(many.Encode()), 1
-	if a := f.append(many); rhumb.KindOf(a.Err) != rhumb.KindTooLarge {
-		t.Errorf("many: %v", a.Err)
 	}
 }
 
@@ -113,10 +86,10 @@ func TestP75ExpansionIsBounded(t *testing.T) {
 // them and looking a time up among them ends without a panic.
 func FuzzRecords(f *testing.F) {
 	records := brokertest.Batch{Times: []int64{1, 5, 3}}.Encode()
-	z, _ := zstd.NewWriter(nil)
-	for codec, enc := range map[int16][]byte{0: records, 1: gzipped(records), 2: xerial(records, 9), 3: {4, 0x22, 0x4d, 0x18}, 4: z.EncodeAll(records, nil)} {
-		f.Add(codec, enc, uint8(3))
+	for _, p := range codectest.Packings {
+		f.Add(p.Codec, p.Pack(records), uint8(3))
 	}
+	f.Add(int16(codec.CodecLZ4), []byte{4, 0x22, 0x4d, 0x18}, uint8(3))
 	region := brokertest.New()
 	b, err := broker.New(broker.Config{Region: region, ExpandLimit: 1 << 20})
 	if err != nil {

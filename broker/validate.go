@@ -46,37 +46,15 @@ func (b *Broker) checkBatch(batch []byte, s settings) (codec.BatchHeader, error)
 	return h, nil
 }
 
-// checkRecords looks at each record: offsets follow each other, the content
-// parses, and in a compacted topic each has a key.
-func (b *Broker) checkRecords(batch []byte, keys bool) error {
-	b.expand <- struct{}{}
-	defer func() { <-b.expand }()
-	base, err := codec.ParseBatch(batch)
-	if err != nil {
-		return err
-	}
-	want := base.BaseOffset
-	return eachRecord(batch, b.cfg.ExpandLimit, func(r Record) error {
-		if r.Offset != want {
-			return rhumb.Errorf(rhumb.KindInvalid, "record %d of the batch has offset delta %d", want-base.BaseOffset, r.Offset-base.BaseOffset)
-		}
-		if keys && !r.HasKey {
-			return rhumb.Errorf(rhumb.KindInvalid, "record %d of the batch has no key, which a compacted topic needs", want-base.BaseOffset)
-		}
-		want++
-		return nil
-	})
-}
-
 // stampBatch makes the batch one of LogAppendTime. These fields lie under the
 // CRC, so it is computed anew.
 func stampBatch(batch []byte, now int64) codec.BatchHeader {
-	const attributes, first, maximum, crc, covered = 21, 27, 35, 17, 21
+	const attributes, first, maximum = 21, 27, 35
 	be := binary.BigEndian
 	be.PutUint16(batch[attributes:], be.Uint16(batch[attributes:])|codec.AttrLogAppendTime)
 	be.PutUint64(batch[first:], uint64(now))
 	be.PutUint64(batch[maximum:], uint64(now))
-	be.PutUint32(batch[crc:], codec.Checksum(batch[covered:]))
+	codec.SealBatch(batch)
 	h, _ := codec.ParseBatch(batch) // it parsed before
 	return h
 }

@@ -188,10 +188,10 @@ func (d *digester) batch(b Batch) (next rhumb.Offset, err error) {
 // records writes a batch's line and those of its records that are asked for.
 func (d *digester) records(b Batch, line api.DigestBatch) error {
 	var lines []api.DigestRecord
-	err := eachRecord(b.Bytes, func(rec record) error {
-		at := b.First + rhumb.Offset(rec.delta)
+	err := d.s.eachRecord(b.Bytes, func(rec codec.Record) error {
+		at := b.First + rhumb.Offset(rec.Delta)
 		if at >= d.q.From && at <= d.q.To {
-			lines = append(lines, api.DigestRecord{Offset: at, Hash: hex64(rec.hash())})
+			lines = append(lines, api.DigestRecord{Offset: at, Hash: hex64(hashRecord(rec))})
 		}
 		return nil
 	})

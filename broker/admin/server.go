@@ -10,18 +10,20 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/version"
 )
 
 // Server is a node's admin API. Make it with [New].
 type Server struct {
-	cfg     Config
-	log     *slog.Logger
-	http    *http.Server
-	routes  []route
-	metrics *metrics
-	slots   chan struct{} // requests being answered, at most maxConcurrent
-	digests chan struct{} // digest streams, at most maxDigests
+	cfg      Config
+	log      *slog.Logger
+	http     *http.Server
+	routes   []route
+	metrics  *metrics
+	expander *codec.Expander
+	slots    chan struct{} // requests being answered, at most maxConcurrent
+	digests  chan struct{} // digest streams, at most maxDigests
 
 	// stopping ends when Close or Run stops the server, so that streams and long
 	// polls end too; it belongs to no request.
@@ -41,10 +43,11 @@ func New(cfg Config) (*Server, error) {
 		cfg.StopGrace = defaultStopGrace
 	}
 	s := &Server{
-		cfg:     cfg,
-		log:     cfg.Logger.With("component", "admin"),
-		slots:   make(chan struct{}, maxConcurrent),
-		digests: make(chan struct{}, maxDigests),
+		cfg:      cfg,
+		log:      cfg.Logger.With("component", "admin"),
+		slots:    make(chan struct{}, maxConcurrent),
+		digests:  make(chan struct{}, maxDigests),
+		expander: codec.NewExpander(recordLimits),
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.routes = s.table()

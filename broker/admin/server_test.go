@@ -18,6 +18,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/broker/admin/admintest"
+	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -40,10 +41,10 @@ func sample(t testing.TB) *admintest.Region {
 	us.SetLinks(link)
 	us.SetHealth(admin.Health{Live: true, Ready: true, Problems: []admin.Problem{{Part: "storage", State: "low space", Message: "1 GiB left"}}})
 	there := eu.Log("orders", 0)
-	there.Publish(admin.PlainRecord{Value: []byte("from eu")})
+	there.Publish(codec.PlainRecord{Value: []byte("from eu")})
 	here := us.Log("orders", 0)
-	here.Publish(admin.PlainRecord{Key: []byte("k"), Value: []byte("from us"), Headers: []admin.PlainHeader{{Key: "h", Value: []byte{0xff}}}},
-		admin.PlainRecord{Value: []byte{0xfe}})
+	here.Publish(codec.PlainRecord{Key: []byte("k"), Value: []byte("from us"), Headers: []codec.PlainHeader{{Key: "h", Value: []byte{0xff}}}},
+		codec.PlainRecord{Value: []byte{0xfe}})
 	here.CopyFrom(there)
 	here.Gap(eu.Log("orders", 0), 5, 9, rhumb.ReasonLost)
 	return us
@@ -245,7 +246,7 @@ func TestConsumeWaitsAndEndsWithTheServer(t *testing.T) {
 		ask := func(from string) { answers <- do(h, "GET", target+from, "").Body.String() }
 		go ask("0")
 		synctest.Wait()
-		us.Log("orders", 1).Publish(admin.PlainRecord{Value: []byte("late")})
+		us.Log("orders", 1).Publish(codec.PlainRecord{Value: []byte("late")})
 		if got := <-answers; !strings.Contains(got, `"value":"late"`) {
 			t.Errorf("answer %s", got)
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -39,7 +38,7 @@ func (s *Server) produce(r *http.Request) (any, error) {
 	if partition < 0 || partition >= count {
 		return nil, rhumb.Errorf(rhumb.KindInvalid, "topic %s has partitions 0 to %d, not %d", t.Name.Short(), count-1, partition)
 	}
-	batch := EncodeBatch(plainRecords(req.Records, time.Now().UnixMilli()))
+	batch := codec.BuildBatch(codec.NoSender, plainRecords(req.Records, time.Now().UnixMilli()))
 	ctx, cancel := s.untilStop(r, bodyTimeout)
 	defer cancel()
 	base, err := s.cfg.Data.Produce(ctx, t.Name, partition, batch)
@@ -52,15 +51,15 @@ func (s *Server) produce(r *http.Request) (any, error) {
 	return api.ProduceResponse{Topic: t.Name.String(), Partition: partition, BaseOffset: base, Count: int32(len(req.Records))}, nil
 }
 
-func plainRecords(records []api.ProduceRecord, now int64) []PlainRecord {
-	out := make([]PlainRecord, 0, len(records))
+func plainRecords(records []api.ProduceRecord, now int64) []codec.PlainRecord {
+	out := make([]codec.PlainRecord, 0, len(records))
 	for _, r := range records {
-		p := PlainRecord{Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}
+		p := codec.PlainRecord{Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}
 		if p.Timestamp == 0 {
 			p.Timestamp = now
 		}
 		for _, h := range r.Headers {
-			p.Headers = append(p.Headers, PlainHeader{h.Key, h.Value})
+			p.Headers = append(p.Headers, codec.PlainHeader{Key: h.Key, Value: h.Value})
 		}
 		out = append(out, p)
 	}
@@ -103,7 +102,7 @@ func (s *Server) consume(r *http.Request) (any, error) {
 			return nil, rhumb.Errorf(rhumb.KindNotFound, "topic %s was deleted meanwhile", t.Name.Short())
 		}
 	}
-	c := collector{max: q.max, name: s.namer(), partition: n, from: from, limit: st.Flushed}
+	c := collector{server: s, max: q.max, name: s.namer(), partition: n, from: from, limit: st.Flushed}
 	c.list = api.RecordList{Records: []api.Record{}, Next: from, End: st.Flushed}
 	for !c.full && c.list.Next < st.Flushed {
 		batches, err := s.cfg.Logs.Read(p.Ref, c.list.Next, readBytes)
@@ -160,6 +159,7 @@ func (q consumeQuery) start(st State) rhumb.Offset {
 
 // collector gathers records for one answer until it is large enough.
 type collector struct {
+	server    *Server
 	max       int
 	name      func(rhumb.RegionNumber) rhumb.RegionName
 	partition int32
@@ -182,7 +182,7 @@ func (c *collector) take(batches []Batch) bool {
 		}
 		h, err := codec.ParseBatch(b.Bytes)
 		if err == nil && h.Attributes&codec.AttrControl == 0 {
-			err = eachRecord(b.Bytes, func(rec record) error { return c.add(b, rec) })
+			err = c.server.eachRecord(b.Bytes, func(rec codec.Record) error { return c.add(b, rec) })
 		}
 		if err == errFull {
 			return false
@@ -196,22 +196,22 @@ func (c *collector) take(batches []Batch) bool {
 	return len(batches) > 0
 }
 
-func (c *collector) add(b Batch, rec record) error {
-	at := b.Base + rhumb.Offset(rec.delta)
+func (c *collector) add(b Batch, rec codec.Record) error {
+	at := b.Base + rhumb.Offset(rec.Delta)
 	if at < c.from {
 		return nil
 	}
-	size := len(rec.key) + len(rec.value)
+	size := len(rec.Key) + len(rec.Value)
 	if len(c.list.Records) >= c.max || len(c.list.Records) > 0 && c.bytes+size > maxConsumeBytes {
 		c.full, c.list.Next = true, at
 		return errFull
 	}
 	c.bytes += size
-	out := api.Record{Partition: c.partition, Offset: at, Timestamp: rec.timestamp,
-		Key: bytes.Clone(rec.key), Value: bytes.Clone(rec.value), Headers: []api.Header{},
-		Origin: api.RecordOrigin{Region: b.Region, RegionName: c.name(b.Region), Life: b.Life, Offset: b.First + rhumb.Offset(rec.delta)}}
-	for _, h := range rec.headers {
-		out.Headers = append(out.Headers, api.Header{Key: h.Key, Value: slices.Clone(h.Value)})
+	out := api.Record{Partition: c.partition, Offset: at, Timestamp: rec.Timestamp,
+		Key: bytes.Clone(rec.Key), Value: bytes.Clone(rec.Value), Headers: []api.Header{},
+		Origin: api.RecordOrigin{Region: b.Region, RegionName: c.name(b.Region), Life: b.Life, Offset: b.First + rhumb.Offset(rec.Delta)}}
+	for key, value := range rec.Headers.All() {
+		out.Headers = append(out.Headers, api.Header{Key: string(key), Value: bytes.Clone(value)})
 	}
 	c.list.Records = append(c.list.Records, out)
 	return nil

@@ -2,7 +2,6 @@ package brokertest
 
 import (
 	"encoding/binary"
-	"slices"
 
 	"github.com/rhumbmq/rhumb/internal/codec"
 )
@@ -23,54 +22,33 @@ type Batch struct {
 
 // Bytes encodes the batch as a client does.
 func (b Batch) Bytes() []byte {
-	records := b.Records
-	if records == nil {
-		records = b.Encode()
+	out := b.plain()
+	if b.Records != nil {
+		out = append(out[:codec.BatchHeaderSize:codec.BatchHeaderSize], b.Records...)
 	}
-	out := make([]byte, codec.BatchHeaderSize, codec.BatchHeaderSize+len(records))
-	be := binary.BigEndian
-	be.PutUint32(out[8:], uint32(codec.BatchHeaderSize-12+len(records)))
-	be.PutUint32(out[12:], 1<<32-1) // leader epoch -1
-	out[16] = 2
-	be.PutUint16(out[21:], uint16(b.Attributes))
-	be.PutUint32(out[23:], uint32(len(b.Times)-1))
-	be.PutUint64(out[27:], uint64(b.Times[0]))
-	be.PutUint64(out[35:], uint64(slices.Max(b.Times)))
-	producer, epoch, sequence := b.Producer, b.Epoch, b.Sequence
-	if !b.Idempotent {
-		producer, epoch, sequence = -1, -1, -1
-	}
-	be.PutUint64(out[43:], uint64(producer))
-	be.PutUint16(out[51:], uint16(epoch))
-	be.PutUint32(out[53:], uint32(sequence))
-	be.PutUint32(out[57:], uint32(len(b.Times)))
-	out = append(out, records...)
-	Seal(out)
+	binary.BigEndian.PutUint16(out[21:], uint16(b.Attributes))
+	codec.SealBatch(out)
 	return out
-}
-
-// Seal computes the batch's CRC after a test changed it.
-func Seal(batch []byte) {
-	binary.BigEndian.PutUint32(batch[17:], codec.Checksum(batch[21:]))
 }
 
 // Encode gives the records without a header, uncompressed.
-func (b Batch) Encode() []byte {
-	var out []byte
-	for i, t := range b.Times {
-		body := []byte{0}
-		body = binary.AppendVarint(body, t-b.Times[0])
-		body = binary.AppendVarint(body, int64(i))
+func (b Batch) Encode() []byte { return b.plain()[codec.BatchHeaderSize:] }
+
+func (b Batch) plain() []byte {
+	records := make([]codec.PlainRecord, 0, len(b.Times))
+	for _, at := range b.Times {
+		r := codec.PlainRecord{Timestamp: at, Key: []byte("k"), Value: b.Value, Headers: []codec.PlainHeader{{Key: "h"}}}
 		if b.NoKeys {
-			body = binary.AppendVarint(body, -1)
-		} else {
-			body = append(binary.AppendVarint(body, 1), 'k')
+			r.Key = nil
 		}
-		body = append(binary.AppendVarint(body, int64(len(b.Value))), b.Value...)
-		body = binary.AppendVarint(body, 1) // headers
-		body = append(binary.AppendVarint(body, 1), 'h')
-		body = binary.AppendVarint(body, -1)
-		out = append(binary.AppendVarint(out, int64(len(body))), body...)
+		if r.Value == nil {
+			r.Value = []byte{}
+		}
+		records = append(records, r)
 	}
-	return out
+	sender := codec.NoSender
+	if b.Idempotent {
+		sender = codec.Sender{ID: b.Producer, Epoch: b.Epoch, Sequence: b.Sequence}
+	}
+	return codec.BuildBatch(sender, records)
 }

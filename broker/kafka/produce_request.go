@@ -22,7 +22,6 @@ const (
 const (
 	produceWithZstd = 7
 	produceWithIDs  = 13
-	codecZstd       = 4
 )
 
 // produceRequest is decoded by hand, not by kmsg: it is the largest and most
@@ -139,7 +138,7 @@ func checkRecords(records []byte, version int16) error {
 	if err != nil {
 		return nil // the broker says what is wrong
 	}
-	if version < produceWithZstd && h.Attributes&codec.AttrCodecMask == codecZstd {
+	if version < produceWithZstd && h.Attributes&codec.AttrCodecMask == codec.CodecZstd {
 		return withCode(codeUnsupportedCompressionType, "zstd needs Produce version 7")
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rhumbmq/rhumb/broker/brokertest"
+	"github.com/rhumbmq/rhumb/internal/codec"
 )
 
 // produced sends one batch and gives its answer.
@@ -37,7 +38,7 @@ func TestProduceRefusals(t *testing.T) {
 	changed := func(change func(b []byte)) []byte {
 		b := one.Bytes()
 		change(b)
-		brokertest.Seal(b)
+		codec.SealBatch(b)
 		return b
 	}
 	idempotent := brokertest.Batch{Times: []int64{1}, Idempotent: true, Producer: 5, Sequence: -1}
@@ -101,7 +102,7 @@ func p58MaxTimestampIsNotTrusted(t *testing.T, h *harness) {
 	h.topic("t", 1, nil)
 	b := brokertest.Batch{Times: []int64{500, 400}}.Bytes()
 	binary.BigEndian.PutUint64(b[35:], 0)
-	brokertest.Seal(b)
+	codec.SealBatch(b)
 	if p := h.produced("t", 9, b); p.ErrorCode != 0 {
 		t.Fatalf("%+v", p)
 	}

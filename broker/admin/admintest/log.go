@@ -31,8 +31,8 @@ func (l *Log) Ref() rhumb.PartitionRef { return l.ref }
 func (l *Log) Life() rhumb.Life { return l.state.Life }
 
 // Publish appends records as one batch of the log's own life.
-func (l *Log) Publish(records ...admin.PlainRecord) rhumb.Offset {
-	batch := admin.EncodeBatch(records)
+func (l *Log) Publish(records ...codec.PlainRecord) rhumb.Offset {
+	batch := codec.BuildBatch(codec.NoSender, records)
 	h, err := codec.CheckBatch(batch)
 	if err != nil {
 		panic(err) // a fault of the test

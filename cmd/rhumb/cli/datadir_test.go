@@ -10,6 +10,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/admin"
+	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/region"
 	"github.com/rhumbmq/rhumb/storage"
@@ -54,7 +55,7 @@ func makeDataDir(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for i := range 50 {
-		batch := admin.EncodeBatch([]admin.PlainRecord{{Value: fmt.Appendf(nil, "record %d, long enough to be hit", i)}})
+		batch := codec.BuildBatch(codec.NoSender, []codec.PlainRecord{{Value: fmt.Appendf(nil, "record %d, long enough to be hit", i)}})
 		if _, err := live.Produce(ctx, orders, 0, batch); err != nil {
 			t.Fatal(err)
 		}

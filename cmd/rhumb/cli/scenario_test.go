@@ -17,6 +17,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/broker/admin/admintest"
+	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -208,9 +209,9 @@ func (s *scenario) plant(words []string) error {
 	switch words[0] {
 	case "publish":
 		for _, count := range n {
-			var records []admin.PlainRecord
+			var records []codec.PlainRecord
 			for i := range count {
-				records = append(records, admin.PlainRecord{Timestamp: 1_700_000_000_000, Value: fmt.Appendf(nil, "%s-%d", words[1], i)})
+				records = append(records, codec.PlainRecord{Timestamp: 1_700_000_000_000, Value: fmt.Appendf(nil, "%s-%d", words[1], i)})
 			}
 			s.regions[words[1]].Log(words[2], 0).Publish(records...)
 		}

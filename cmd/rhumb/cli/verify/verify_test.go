@@ -71,9 +71,9 @@ func log(r *admintest.Region) *admintest.Log { return r.Log("t", 0) }
 // publish appends batches of the given sizes in a region.
 func publish(r *admintest.Region, sizes ...int) {
 	for i, n := range sizes {
-		var records []admin.PlainRecord
+		var records []codec.PlainRecord
 		for j := range n {
-			records = append(records, admin.PlainRecord{Timestamp: int64(1000*i + j), Key: fmt.Appendf(nil, "k%d", j),
+			records = append(records, codec.PlainRecord{Timestamp: int64(1000*i + j), Key: fmt.Appendf(nil, "k%d", j),
 				Value: fmt.Appendf(nil, "%s batch %d record %d", r.Identity.Name, i, j)})
 		}
 		log(r).Publish(records...)
@@ -183,7 +183,7 @@ func TestPlantedDifferences(t *testing.T) {
 		}, []string{"extra in eu: 3 at [0-2] stored more than once"}},
 		{"one record differs", func(m *mesh, b []admin.Batch) []admin.Batch {
 			i := slices.IndexFunc(b, isOf(m.us))
-			b[i].Bytes = admin.EncodeBatch([]admin.PlainRecord{
+			b[i].Bytes = codec.BuildBatch(codec.NoSender, []codec.PlainRecord{
 				{Timestamp: 0, Key: []byte("k0"), Value: []byte("us batch 0 record 0")},
 				{Timestamp: 1, Key: []byte("k1"), Value: []byte("us batch 0 record X")},
 				{Timestamp: 2, Key: []byte("k2"), Value: []byte("us batch 0 record 2")}})
@@ -201,7 +201,7 @@ func TestPlantedDifferences(t *testing.T) {
 		}, []string{"different in eu: 3 at [0-2] CRC"}},
 		{"a timestamp differs", func(m *mesh, b []admin.Batch) []admin.Batch {
 			i := slices.IndexFunc(b, isOf(m.us))
-			b[i].Bytes = admin.EncodeBatch([]admin.PlainRecord{
+			b[i].Bytes = codec.BuildBatch(codec.NoSender, []codec.PlainRecord{
 				{Timestamp: 0, Key: []byte("k0"), Value: []byte("us batch 0 record 0")},
 				{Timestamp: 9, Key: []byte("k1"), Value: []byte("us batch 0 record 1")},
 				{Timestamp: 2, Key: []byte("k2"), Value: []byte("us batch 0 record 2")}})
@@ -209,7 +209,7 @@ func TestPlantedDifferences(t *testing.T) {
 		}, []string{"different in eu: 1 at [1]"}},
 		{"an invented batch in a hole", func(m *mesh, b []admin.Batch) []admin.Batch {
 			return append(b[:len(b)-1], admin.Batch{Region: 1, Life: log(m.us).Life(), First: 10, Last: 10,
-				Bytes: admin.EncodeBatch([]admin.PlainRecord{{Value: []byte("invented")}})}, b[len(b)-1])
+				Bytes: codec.BuildBatch(codec.NoSender, []codec.PlainRecord{{Value: []byte("invented")}})}, b[len(b)-1])
 		}, []string{"extra in eu: 1 at [10] stored more than once"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -348,8 +348,8 @@ func TestCompactedTopicsMayHaveHoles(t *testing.T) {
 		}
 	}
 	us, eu := m.us.Log("c", 0), m.eu.Log("c", 0)
-	us.Publish(admin.PlainRecord{Value: []byte("1")})
-	us.Publish(admin.PlainRecord{Value: []byte("2")})
+	us.Publish(codec.PlainRecord{Value: []byte("1")})
+	us.Publish(codec.PlainRecord{Value: []byte("2")})
 	eu.CopyFrom(us)
 	eu.Tamper(func(b []admin.Batch) []admin.Batch { return b[1:] })
 	want(t, m.verify(t, topic("c")), Equal, "explained in eu: 1 at [0]: compacted")

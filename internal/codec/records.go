@@ -1,0 +1,255 @@
+package codec
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// Records reads the records of one batch, magic 2, in order: length, attributes,
+// timestamp delta, offset delta, key, value, headers, all lengths and deltas
+// zigzag varints. A negative length of a key or value is null. It is not safe
+// for concurrent use.
+//
+// It holds a window of the expanded bytes. Where they are in memory anyway (not
+// compressed, or a raw snappy block), the window is all of them.
+type Records struct {
+	from   *Expander
+	header BatchHeader
+	read   int32 // records so far
+	left   int64 // expanded bytes of records that may still be looked at
+	rest   int64 // of the record that is being read
+	err    error // the first, for good
+
+	buf []byte // expanded bytes; those before at are read
+	at  int
+	src io.Reader // what follows buf; nil at the end
+	own []byte    // the room for buf if there is a src
+
+	decoders decoders
+}
+
+// window is the room for expanded bytes at first. It grows only for a whole
+// record that does not fit.
+const window = 8 << 10
+
+var errTooLong = rhumb.Errorf(rhumb.KindTooLarge, "record batch: expands to more than is looked at")
+
+// Header is the header of the batch.
+func (r *Records) Header() BatchHeader { return r.header }
+
+// Close gives the decoders back. No record may be used any more.
+func (r *Records) Close() {
+	r.read, r.rest, r.err = 0, 0, nil
+	r.buf, r.at, r.src = nil, 0, nil
+	r.own = keepSmall(r.own)
+	r.decoders.reset()
+	r.from.free.Put(r)
+}
+
+// NextStamp reads the next record and checks how it is built, but keeps nothing
+// of its content, so it needs no room however large the record is. After the
+// last record the error is io.EOF; others are of kind corrupt, or too large.
+func (r *Records) NextStamp() (Stamp, error) {
+	rec := r.next(false)
+	return rec.Stamp, r.err
+}
+
+// Next is NextStamp with the record's content.
+func (r *Records) Next() (Record, error) {
+	rec := r.next(true)
+	return rec, r.err
+}
+
+func (r *Records) next(whole bool) Record {
+	switch {
+	case r.err != nil:
+		return Record{}
+	case r.read >= r.header.Count:
+		r.end()
+		return Record{}
+	}
+	r.rest = binary.MaxVarintLen64
+	size := r.varint()
+	if r.err == nil && (size < 0 || size > r.left) {
+		r.err = errTooLong
+		if size < 0 {
+			r.err = errors.New("negative length")
+		}
+	}
+	r.left -= size
+	r.rest = size
+	if whole {
+		r.gather(size)
+	}
+	rec := r.body(whole)
+	r.read++
+	if r.err != nil {
+		r.fail()
+		return Record{}
+	}
+	return rec
+}
+
+// end checks that nothing follows the last record.
+func (r *Records) end() {
+	if r.peek(1); len(r.buf) > r.at {
+		r.err = rhumb.Errorf(rhumb.KindCorrupt, "record batch: bytes follow its %d records", r.header.Count)
+	} else if r.err == nil {
+		r.err = io.EOF
+	} else {
+		r.fail()
+	}
+}
+
+// fail gives the error a kind.
+func (r *Records) fail() {
+	if _, ours := errors.AsType[*rhumb.Error](r.err); !ours {
+		r.err = rhumb.Errorf(rhumb.KindCorrupt, "record batch: record %d of %d does not parse: %w", r.read, r.header.Count, r.err)
+	}
+}
+
+// body reads what follows a record's length. If the record is not whole in the
+// window, the parts of rec are not those of the record, only nil or not.
+func (r *Records) body(whole bool) (rec Record) {
+	r.skip(1) // attributes: none are defined
+	rec.Timestamp = r.header.FirstTimestamp + r.varint()
+	rec.Delta = r.varint()
+	if r.header.Attributes&AttrLogAppendTime != 0 {
+		rec.Timestamp = r.header.MaxTimestamp // one time for the whole batch
+	}
+	rec.Key = r.part()
+	rec.Value = r.part()
+	rec.HasKey = rec.Key != nil
+	count := r.varint()
+	from := r.at
+	for n := count; n > 0 && r.err == nil; n-- {
+		if r.part() == nil && r.err == nil {
+			r.err = errors.New("header without a key")
+		}
+		r.part()
+	}
+	if r.err == nil && r.rest != 0 {
+		r.err = errors.New("bytes left over")
+	}
+	if whole && r.err == nil {
+		rec.Headers = Headers{int(max(count, 0)), r.buf[from:r.at]}
+	}
+	return rec
+}
+
+// part reads a length and skips that many bytes; nil is null.
+func (r *Records) part() []byte {
+	n := r.varint()
+	if n < 0 || r.err != nil {
+		return nil
+	}
+	return r.skip(n)
+}
+
+// skip passes n bytes of the record. It gives them if they are in the window.
+func (r *Records) skip(n int64) []byte {
+	switch {
+	case r.err != nil:
+		return nil
+	case n > r.rest:
+		r.err = errors.New("length outside of the record")
+		return nil
+	}
+	r.rest -= n
+	if have := int64(len(r.buf) - r.at); n <= have {
+		part := r.buf[r.at : r.at+int(n) : r.at+int(n)]
+		r.at += int(n)
+		return part
+	}
+	for r.err == nil {
+		have := int64(len(r.buf) - r.at)
+		if n <= have {
+			r.at += int(n)
+			break
+		}
+		n -= have
+		r.at = len(r.buf)
+		if !r.more() && r.err == nil {
+			r.err = io.ErrUnexpectedEOF
+		}
+	}
+	return []byte{}
+}
+
+// varint reads a number within the record.
+func (r *Records) varint() int64 {
+	if r.err != nil {
+		return 0
+	}
+	b := r.peek(int(min(r.rest, binary.MaxVarintLen64))) // never past the record: that could move its parts
+	v, n := binary.Varint(b[:min(int64(len(b)), r.rest)])
+	switch {
+	case n > 0:
+		r.at += n
+		r.rest -= int64(n)
+		return v
+	case r.err != nil:
+	case n == 0:
+		r.err = io.ErrUnexpectedEOF
+	default:
+		r.err = errors.New("number too long")
+	}
+	return 0
+}
+
+// peek gives what is not read yet: at least n bytes, unless the stream ends.
+func (r *Records) peek(n int) []byte {
+	for len(r.buf)-r.at < n && r.more() {
+	}
+	return r.buf[r.at:]
+}
+
+// gather puts the next n bytes into the window. Room is made as they come, not
+// as they are stated.
+func (r *Records) gather(n int64) {
+	for r.err == nil && int64(len(r.buf)-r.at) < n {
+		if !r.more() && r.err == nil {
+			r.err = io.ErrUnexpectedEOF
+		}
+	}
+}
+
+// more reads more of the stream behind what the window holds, which may move.
+// It reports whether there was any; errors but io.EOF are kept.
+func (r *Records) more() bool {
+	if r.src == nil {
+		return false
+	}
+	kept := r.buf[r.at:]
+	switch {
+	case r.own == nil:
+		r.own = make([]byte, window)
+	case len(kept) == cap(r.own):
+		grown := make([]byte, 2*cap(r.own))
+		copy(grown, kept)
+		r.own = grown
+	}
+	r.own = r.own[:cap(r.own)]
+	copy(r.own, kept)
+	for range maxEmptyReads {
+		n, err := r.src.Read(r.own[len(kept):])
+		r.buf, r.at = r.own[:len(kept)+n], 0
+		if err != nil {
+			r.src = nil
+			if err != io.EOF {
+				r.err = err
+			}
+		}
+		if n > 0 || err != nil {
+			return n > 0
+		}
+	}
+	r.err = io.ErrNoProgress
+	return false
+}
+
+// maxEmptyReads bounds reads in a row that give neither a byte nor an error.
+const maxEmptyReads = 100
