@@ -17,7 +17,7 @@ import (
 // Install takes a snapshot in. Its pieces are written to the log as they come and
 // mean nothing until Commit's frame is flushed; a crash before that discards them,
 // and one after it completes the installation at the next start. While it is open
-// no file settles, so end it with Finish or Abort. It belongs to the shard's
+// no file settles and nothing is copied forward, so end it with Finish or Abort. It belongs to the shard's
 // goroutine.
 type Install struct {
 	sh     *Shard
@@ -31,8 +31,9 @@ type Install struct {
 }
 
 // BeginInstall begins to take in the snapshot of that index, term and
-// configuration. It flushes the state database: what the shard has applied, and so
-// need not get, is not in the pieces, and the snapshot will cancel its entries.
+// configuration, whose pieces hold all batches of entries above the present applied
+// index. It flushes the state database: what the shard has applied is not in the
+// pieces, and the snapshot will cancel its entries.
 func (sh *Shard) BeginInstall(meta *raftpb.SnapshotMetadata) (*Install, error) {
 	if meta.GetIndex() <= sh.applied.Load() {
 		return nil, fmt.Errorf("storage: shard %d: snapshot at %d, applied is %d", sh.id, meta.GetIndex(), sh.applied.Load())
@@ -144,39 +145,53 @@ func (in *Install) end() {
 	}
 }
 
+// placeOf tells where an entry is that batches are known by.
+type placeOf func(raft uint64) (commitlog.Location, bool)
+
+// replacement is a shard's next state while the pieces of a snapshot are read.
+type replacement struct {
+	sh    *Shard
+	b     *statedb.Batch
+	parts map[rhumb.PartitionID]*index.Partition
+	first commitlog.Location // of the first piece
+	place placeOf
+}
+
 // installPieces reads the pieces back from the log and replaces the shard's state
 // by them. Batches that the shard has already stay where they are; place finds
 // those that are known by their entry, since the entries go.
-func (sh *Shard) installPieces(meta *raftpb.SnapshotMetadata, pieces []commitlog.Location, place func(raft uint64) (commitlog.Location, bool)) error {
-	next := map[rhumb.PartitionID]*index.Partition{}
-	b := sh.store.db.NewBatch()
-	b.DropShard(sh.id)
+func (sh *Shard) installPieces(meta *raftpb.SnapshotMetadata, pieces []commitlog.Location, place placeOf) error {
+	r := &replacement{sh: sh, b: sh.store.db.NewBatch(), parts: map[rhumb.PartitionID]*index.Partition{}, place: place}
+	r.b.DropShard(sh.id)
 	for i, loc := range pieces {
+		if i == 0 {
+			r.first = loc
+		}
 		data := make([]byte, loc.Len)
 		err := sh.store.log.ReadAt(loc, data)
 		var number uint32
 		if err == nil {
-			number, err = parsePiece(data, func(it *item) error { return sh.installItem(b, next, it, loc, place) })
+			number, err = parsePiece(data, func(it *item) error { return r.add(it, loc) })
 		}
 		if err == nil && int(number) != i {
 			err = pieceError("number %d, want %d", number, i)
 		}
 		if err != nil {
-			b.Discard()
+			r.b.Discard()
 			return fmt.Errorf("storage: shard %d: snapshot at %d: %w", sh.id, meta.GetIndex(), err)
 		}
 	}
 	applied := statedb.Applied{Index: meta.GetIndex(), Term: meta.GetTerm(), Conf: meta.GetConfState()}
-	b.AddRun(sh.id, applied.Index, applied.Term)
-	b.SetApplied(sh.id, applied)
-	if err := b.Commit(); err != nil {
+	r.b.AddRun(sh.id, applied.Index, applied.Term)
+	r.b.SetApplied(sh.id, applied)
+	if err := r.b.Commit(); err != nil {
 		return err
 	}
 	sh.mu.Lock()
 	old := sh.parts
-	sh.parts = next
+	sh.parts = r.parts
 	sh.mu.Unlock()
-	sh.releaseReplaced(old, next)
+	sh.releaseReplaced(old, r.parts)
 	sh.runs = []statedb.Run{{Index: applied.Index, Term: applied.Term}}
 	sh.conf, sh.term = applied.Conf, applied.Term
 	sh.applied.Store(applied.Index)
@@ -184,19 +199,21 @@ func (sh *Shard) installPieces(meta *raftpb.SnapshotMetadata, pieces []commitlog
 	return nil
 }
 
-func (sh *Shard) installItem(b *statedb.Batch, next map[rhumb.PartitionID]*index.Partition, it *item, loc commitlog.Location, place func(uint64) (commitlog.Location, bool)) error {
+// add takes in an item of the piece at loc.
+func (r *replacement) add(it *item, loc commitlog.Location) error {
+	sh := r.sh
 	switch it.kind {
 	case itemPair:
 		if len(it.key) > 0 {
-			b.SetTable(sh.id, it.key, it.value)
+			r.b.SetTable(sh.id, it.key, it.value)
 		}
 	case itemPartition:
-		b.SetPartition(sh.id, it.partition, it.start)
-		p, err := sh.keepPartition(b, it, place)
-		next[it.partition] = p
+		r.b.SetPartition(sh.id, it.partition, it.start)
+		p, err := r.keep(it)
+		r.parts[it.partition] = p
 		return err
 	case itemBatch:
-		p := next[it.partition]
+		p := r.parts[it.partition]
 		if p == nil {
 			return pieceError("batch of partition %d, which was not named", it.partition)
 		}
@@ -204,19 +221,23 @@ func (sh *Shard) installItem(b *statedb.Batch, next map[rhumb.PartitionID]*index
 		sh.mu.Lock()
 		src := sh.source(index.Source{Region: e.Region, Life: e.Life})
 		sh.mu.Unlock()
-		r := index.Ref{
+		ref := index.Ref{
 			Base: it.base, Span: uint32(e.Last - e.First + 1), Size: uint32(len(it.bytes)), First: e.First, Source: src,
 			MaxTime: it.maxTime, AppendTime: e.AppendTime, Raft: it.raft, File: loc.File, Pos: uint64(loc.Pos) + uint64(it.at),
 		}
-		if p.Append(r) { // else the shard has it
-			b.AddRef(sh.id, it.partition, &r)
+		if p.Append(ref) { // else the shard has it
+			r.b.AddRef(sh.id, it.partition, &ref)
 		}
 	}
 	return nil
 }
 
-// keepPartition makes the new index of a partition of what the shard has of it.
-func (sh *Shard) keepPartition(b *statedb.Batch, it *item, place func(uint64) (commitlog.Location, bool)) (*index.Partition, error) {
+// keep makes the new index of a partition of what the shard has of it. What lies
+// behind the first piece in the log was applied after the installation began: that
+// is in the pieces, too, and is taken from there, so that a partition's batches
+// stay in the order of their files, in which files settle.
+func (r *replacement) keep(it *item) (*index.Partition, error) {
+	sh := r.sh
 	p := index.NewPartition(index.Key{Shard: sh.id, Partition: it.partition}, it.start)
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
@@ -229,20 +250,26 @@ func (sh *Shard) keepPartition(b *statedb.Batch, it *item, place func(uint64) (c
 			p.AddPart(pt)
 		}
 	}
-	_, refs := old.Unsettled(func(*index.Ref) bool { return true })
-	for _, r := range refs {
-		if r.Last() < it.start {
+	_, refs, err := old.Unsettled(func(*index.Ref) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range refs {
+		if ref.Last() < it.start {
 			continue
 		}
-		if r.File == 0 {
-			loc, ok := place(r.Raft)
+		if ref.File == 0 {
+			loc, ok := r.place(ref.Raft)
 			if !ok {
-				return nil, fmt.Errorf("storage: shard %d: entry %d has no place", sh.id, r.Raft)
+				return nil, fmt.Errorf("storage: shard %d: entry %d has no place", sh.id, ref.Raft)
 			}
-			r.File, r.Pos = loc.File, uint64(loc.Pos)+r.Pos
+			ref.File, ref.Pos = loc.File, uint64(loc.Pos)+ref.Pos
 		}
-		if p.Append(r) {
-			b.AddRef(sh.id, it.partition, &r)
+		if ref.File > r.first.File || ref.File == r.first.File && ref.Pos > uint64(r.first.Pos) {
+			break
+		}
+		if p.Append(ref) {
+			r.b.AddRef(sh.id, it.partition, &ref)
 		}
 	}
 	return p, nil

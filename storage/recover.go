@@ -291,40 +291,32 @@ func (s *Store) replayCheckpoint(states []commitlog.ShardState) {
 	}
 }
 
-// replayEntries notes entries that were saved. An entry that is known with the
-// same term is a copy (see copyForward): it moves, and cancels nothing. Any other
-// cancels what was known from its index on.
+// replayEntries notes entries that were saved, which cancel what was known from
+// their first one's index on. That is also right for a copy (see copyForward): it
+// reaches to the last entry of its time, so it cancels only what it brings again.
+//
+// Replay starts with the first unsettled file, so it knows the entries that there
+// were when a frame was written, but only those above the base. That file may
+// begin with entries which a later frame cancels together with the ones of settled
+// files before them: then the frame lies below the base, and cancels all.
 func (sh *Shard) replayEntries(entries []*raftpb.Entry, locs []commitlog.Location) error {
 	t := &sh.entries
 	if len(entries) == 0 {
 		return nil
 	}
 	first := entries[0].GetIndex()
+	known := t.last() > 0
 	switch {
-	case first == 0 || first > t.last()+1 && t.last() > 0, sh.pending != nil && first <= sh.pending.meta.GetIndex():
-		return rhumb.Errorf(rhumb.KindCorrupt, "storage: shard %d: log file %016x has entry %d after entries %d to %d",
-			sh.id, locs[0].File, first, t.base+1, t.last())
-	case len(t.slots) == 0 && t.base == 0:
-		t.base = first - 1 // what is before it lives in files that have settled
-	case first <= t.base:
-		// A copy of entries whose file has settled since, behind entries of a file that
-		// has not. It reaches to the last entry of its time, so it leaves no hole.
-		if entries[len(entries)-1].GetIndex() < t.base {
-			return rhumb.Errorf(rhumb.KindCorrupt, "storage: shard %d: log file %016x has entries %d to %d before %d",
-				sh.id, locs[0].File, first, entries[len(entries)-1].GetIndex(), t.base+1)
-		}
-		t.slots = append(make([]slot, t.base+1-first), t.slots...)
-		t.base = first - 1
+	case first == 0 || known && first > t.last()+1, sh.pending != nil && first <= sh.pending.meta.GetIndex():
+		return rhumb.Errorf(rhumb.KindCorrupt, "storage: shard %d: log file %016x has entry %d of term %d after entries %d to %d",
+			sh.id, locs[0].File, first, entries[0].GetTerm(), t.base+1, t.last())
+	case !known || first <= t.base:
+		t.reset(first-1, 0) // the base's term is known when all is
+	default:
+		t.cut(first - 1)
 	}
 	for i, e := range entries {
-		s := slot{term: e.GetTerm(), size: uint32(len(e.GetData())), kind: e.GetType(), loc: locs[i]}
-		old := t.at(e.GetIndex())
-		if old != nil && (old.term == s.term || old.loc.File == 0) {
-			*old = s
-			continue
-		}
-		t.cut(e.GetIndex() - 1)
-		t.slots = append(t.slots, s)
+		t.slots = append(t.slots, slot{term: e.GetTerm(), size: uint32(len(e.GetData())), kind: e.GetType(), loc: locs[i]})
 	}
 	return nil
 }

@@ -67,25 +67,29 @@ func (s *Store) settleNext(ctx context.Context) (again bool, err error) {
 		end, _ := sh.entries.endOf(file)
 		shards[i] = settle.Shard{ID: sh.id, End: end, Applied: sh.applied.Load()}
 	}
-	switch do, blocking := settle.Plan(closed, s.cfg.CopyForwardFiles, shards); do {
-	case settle.Adopt:
-		s.settling.Lock()
-		defer s.settling.Unlock()
-		if s.installs.Load() > 0 {
-			return false, nil // looked at again when the installation ends
-		}
-		return true, s.adopt(ctx, file)
-	case settle.Copy:
-		for _, b := range blocking {
-			if err := s.shards[b.ID].copyForward(ctx); err != nil {
-				return false, err
-			}
-		}
-		return true, nil
+	do, blocking := settle.Plan(closed, s.cfg.CopyForwardFiles, shards)
+	switch do {
+	case settle.Nothing:
+		return false, nil
 	case settle.Wait:
 		return s.waitFor(blocking), nil
 	}
-	return false, nil
+	s.settling.Lock()
+	defer s.settling.Unlock()
+	if s.installs.Load() > 0 {
+		// Looked at again when the installation ends. Until then the shard's entries
+		// may be cancelled in the log and not yet in memory: a copy would revive them.
+		return false, nil
+	}
+	if do == settle.Adopt {
+		return true, s.adopt(ctx, file)
+	}
+	for _, b := range blocking {
+		if err := s.shards[b.ID].copyForward(ctx); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // waitFor says that the settler waits for shards; it gives true if one of them
@@ -145,6 +149,11 @@ func (s *Store) adopt(ctx context.Context, file uint64) error {
 		if settled := sh.settled.Load(); end < settled {
 			ends[i].Index, ends[i].Term = settled, 0
 		}
+	}
+	// What cancelled or copied entries of the file must be safe, too: from then on
+	// replay begins behind it.
+	if err := s.log.Flush(ctx); err != nil {
+		return err
 	}
 	if err := s.db.Flush(ctx); err != nil {
 		return err
@@ -232,12 +241,16 @@ func (sh *Shard) settleInto(w *index.Writer, file, end uint64) error {
 		p := sh.parts[id]
 		var start index.Vector
 		var refs []index.Ref
+		var err error
 		if p != nil {
-			start, refs = p.Unsettled(func(r *index.Ref) bool {
+			start, refs, err = p.Unsettled(func(r *index.Ref) bool {
 				return r.File == file || r.File == 0 && r.Raft <= end
 			})
 		}
 		sh.mu.RUnlock()
+		if err != nil {
+			return err
+		}
 		if len(refs) == 0 {
 			continue
 		}

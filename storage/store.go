@@ -51,8 +51,9 @@ type Store struct {
 	files fileSet
 	// holds counts open snapshot readers: no file is deleted.
 	holds atomic.Int32
-	// settling is held while a file settles. installs counts open installations,
-	// during which none may: it grows under settling.
+	// settling is held while a file settles or a stuck shard's entries are copied.
+	// installs counts open installations, during which neither may be: it grows under
+	// settling.
 	settling sync.Mutex
 	installs atomic.Int32
 

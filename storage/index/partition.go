@@ -1,6 +1,7 @@
 package index
 
 import (
+	"fmt"
 	"slices"
 	"sort"
 
@@ -123,21 +124,27 @@ func (p *Partition) DenseFrom(start rhumb.Offset) rhumb.Offset {
 }
 
 // Unsettled gives the dense refs that match holds for, which are the first ones,
-// and the vector before them. Both belong to the caller.
-func (p *Partition) Unsettled(match func(*Ref) bool) (start Vector, refs []Ref) {
+// and the vector before them. Both belong to the caller. It fails if refs match
+// behind some that do not: such a part could not be put in their place.
+func (p *Partition) Unsettled(match func(*Ref) bool) (start Vector, refs []Ref, err error) {
+	ended := false
 	for i := range p.dense.chunks {
 		c := &p.dense.chunks[i]
 		if i == 0 {
 			start = c.start.clone()
 		}
 		for j := range c.refs {
-			if !match(&c.refs[j]) {
-				return start, refs
+			switch {
+			case !match(&c.refs[j]):
+				ended = true
+			case ended:
+				return nil, nil, fmt.Errorf("index: %v: batch at %d does not settle in the order of offsets", p.Key, c.refs[j].Base)
+			default:
+				refs = append(refs, c.refs[j])
 			}
-			refs = append(refs, c.refs[j])
 		}
 	}
-	return start, refs
+	return start, refs, nil
 }
 
 // Settle puts a part in the place of the dense refs that it holds. It gives false
