@@ -13,9 +13,6 @@ type Config struct {
 	// Name and Number are the region's, from the configuration store. Required.
 	Name   rhumb.RegionName
 	Number rhumb.RegionNumber
-	// Rebuilds is how often the region lost its data directory and came back under
-	// the same number. Producer ids carry it, so that none is ever given twice.
-	Rebuilds uint32
 	// Store holds the node's data. Whoever opened it runs and closes it: before
 	// the region starts, and after it has stopped. Required.
 	Store *storage.Store
@@ -56,9 +53,6 @@ func (c *Config) setDefaults() error {
 	}
 	if err := c.Number.Validate(); err != nil {
 		return err
-	}
-	if c.Rebuilds > maxRebuilds {
-		return rhumb.Errorf(rhumb.KindInvalid, "region: rebuilt %d times, at most %d: register it under a new name", c.Rebuilds, maxRebuilds)
 	}
 	if n := c.Store.Shards(); c.Shards != 0 && c.Shards != n {
 		return rhumb.Errorf(rhumb.KindInvalid, "region: %d shards, the store was made with %d", c.Shards, n)

@@ -5,7 +5,6 @@ import (
 	"hash/fnv"
 	"sync"
 
-	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/region/shard"
 )
 
@@ -69,18 +68,12 @@ type producerIDs struct {
 	end  int64
 }
 
-// Bits of a producer id, from the top: 0, region number (15), rebuilds (8),
-// block (24), counter (16).
-const (
-	counterBits = 16
-	blockBits   = 24
-	// maxRebuilds is how often a region may lose its data directory under one
-	// number; after that it needs a new name, and with it a new number.
-	maxRebuilds = 1<<8 - 1
-)
+const blockBits = 16
 
-// ProducerID gives a producer id that no client of the region has had, neither
-// in this life of its data directory nor in one that was lost. It is positive.
+// ProducerID gives a producer id that no client of the region, in this life or
+// another, has had: region number << 48 | block << 16 | counter. It is positive.
+// Blocks grow, and start at the clock: neither a rebuilt nor a restored data
+// directory gives one again.
 func (r *Region) ProducerID(ctx context.Context) (int64, error) {
 	p := &r.ids
 	p.mu.Lock()
@@ -90,11 +83,8 @@ func (r *Region) ProducerID(ctx context.Context) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if block >= 1<<blockBits {
-			return 0, rhumb.Errorf(rhumb.KindUnavailable, "region: all blocks of producer ids are given away")
-		}
-		p.next = int64(r.cfg.Number)<<48 | int64(r.cfg.Rebuilds)<<(blockBits+counterBits) | block<<counterBits
-		p.end = p.next + 1<<counterBits
+		p.next = int64(r.cfg.Number)<<48 | block<<blockBits
+		p.end = p.next + 1<<blockBits
 	}
 	id := p.next
 	p.next++
