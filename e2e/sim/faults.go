@@ -39,6 +39,9 @@ func (w *world) do(e event) error {
 		w.trim(e)
 	case actBackup:
 		return w.switchOff(e.a, func(h *host) error {
+			if h.running == nil {
+				return nil // a disk that no region has started on yet is nobody's backup
+			}
 			h.backup = h.fs.CrashClone(vfs.CrashOptions{Unsynced: vfs.UnsyncedLost})
 			return nil
 		})

@@ -160,8 +160,7 @@ func (s *Server) listeners(protocol string) []config.Listener {
 func (s *Server) openRegion(context.Context) error {
 	k := s.cfg.Kafka
 	r, err := region.Open(region.Config{
-		Name: s.cfg.Region.Name, Number: s.room.self.Number, Rebuilds: s.room.self.Rebuilds,
-		Store: s.room.store, Logger: s.opts.Logger, // it adds the region's name itself
+		Name: s.cfg.Region.Name, Number: s.room.self.Number, Store: s.room.store, Logger: s.opts.Logger, // it adds the region's name itself
 		Durability: durabilities[s.cfg.Durability], InFlight: int64(s.cfg.Limits.AppendMemory),
 		RetentionMs: retentionMs(k.Retention), RetentionBytes: int64(k.RetentionBytes),
 	})
