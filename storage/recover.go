@@ -78,8 +78,12 @@ func (s *Store) open() (err error) {
 	if err := s.replay(); err != nil {
 		return err
 	}
+	ends := map[rhumb.ShardID]uint64{}
+	for _, st := range s.log.Shards() {
+		ends[st.Shard] = st.Last
+	}
 	for _, sh := range s.shards {
-		if err := sh.finishReplay(); err != nil {
+		if err := sh.finishReplay(ends[sh.id]); err != nil {
 			return fmt.Errorf("storage: shard %d: %w", sh.id, err)
 		}
 	}
@@ -322,8 +326,8 @@ func (sh *Shard) replayEntries(entries []*raftpb.Entry, locs []commitlog.Locatio
 }
 
 // finishReplay checks that log and state database fit, and completes what Raft
-// starts from.
-func (sh *Shard) finishReplay() error {
+// starts from. end is the last entry that the log knows of, in settled files or not.
+func (sh *Shard) finishReplay(end uint64) error {
 	if err := sh.completeInstall(); err != nil {
 		return err
 	}
@@ -335,8 +339,8 @@ func (sh *Shard) finishReplay() error {
 	switch {
 	case t.base > applied:
 		return rhumb.Errorf(rhumb.KindCorrupt, "the log begins at entry %d, the state database is at %d", t.base+1, applied)
-	case t.last() < applied:
-		return rhumb.Errorf(rhumb.KindCorrupt, "the log ends at entry %d, the state database is at %d", t.last(), applied)
+	case end < applied:
+		return rhumb.Errorf(rhumb.KindCorrupt, "the log ends at entry %d, the state database is at %d", end, applied)
 	}
 	if len(t.slots) > 0 && t.base > 0 {
 		t.baseTerm = sh.termOf(t.base)

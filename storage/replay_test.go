@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -97,6 +98,23 @@ func cancelBelow(t *testing.T, cancels int) {
 		t.Fatalf("files to %d have settled, want 2", got)
 	}
 	checkEntries(t, n.store.Shard(1), 3, []uint64{2, 2, 2, 2}[:cancels]...)
+}
+
+// TestI1LostLogIsNoticed takes the log away from below the state database: votes and
+// entries are gone, which must not look like a fresh start.
+func TestI1LostLogIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem(vfs.MemConfig{})
+		n := start(t, testConfig(fs))
+		newDriver(t, n.store.Shard(1)).produce(100, 1)
+		n.close()
+		if err := fs.Remove("data/log/0000000000000001.log"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(testConfig(fs)); rhumb.KindOf(err) != rhumb.KindCorrupt {
+			t.Fatalf("open: %v", err)
+		}
+	})
 }
 
 // TestI12SettlingFlushesWhatCancels lets a file settle that holds nothing but

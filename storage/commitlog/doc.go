@@ -91,7 +91,11 @@
 // the highest mark in any of them decides. Damage at or above it is the torn tail
 // of a crash: it and all behind it is cut, and reported. Damage below it is
 // corruption of something that was promised: an error, which names file and
-// position. Before recovery counts anything above the mark as kept, it writes it
+// position. The same rule decides about a file whose header is lost: its frames still
+// tell their salt's part of the checksum, and so their marks. A file with neither
+// header nor frames was prepared and not begun. The log begins with the oldest file
+// whose checkpoint may be trusted: the file before it was flushed, or removed, or
+// there never was one; without such a file there is no log. Before recovery counts anything above the mark as kept, it writes it
 // again and flushes it, because after a failed fsync a page may look fine and yet
 // never have reached the disk. The cut file is shortened to its end, and a new file
 // follows, so that no rest of the cut ever comes back.

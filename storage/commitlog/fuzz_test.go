@@ -75,6 +75,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add(golden[:second])
 	f.Add(golden[:second-20])
 	f.Add(append(bytes.Clone(golden[:second]), golden[framesStart:second]...))
+	f.Add(append(make([]byte, framesStart), golden[framesStart:second]...)) // no header
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		if err := fs.MkdirAll("log"); err != nil {

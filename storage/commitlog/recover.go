@@ -37,6 +37,7 @@ type head struct {
 	started    bool // the header is intact and of this file, not of an earlier life of it
 	checkpoint []ShardState
 	hasStart   bool // checkpoint is intact
+	torn       bool // not started, but written to
 }
 
 // tail is a file that recovery read as a whole.
@@ -64,11 +65,11 @@ func Open(cfg Config) (*Log, Report, error) {
 	if err != nil {
 		return nil, rep, err
 	}
-	tails, err := l.readTails(heads, &rep)
+	tails, first, err := l.readTails(heads, &rep)
 	if err != nil {
 		return nil, rep, err
 	}
-	kept, err := checkTails(heads, tails, &rep)
+	kept, err := checkTails(heads, tails, first, &rep)
 	if err != nil {
 		return nil, rep, err
 	}
@@ -164,31 +165,59 @@ func readHead(fs vfs.FS, path string) (*head, error) {
 
 // readTails reads files as a whole, from the newest back to the first whose
 // checkpoint can be trusted: all that was before it was flushed, or is gone because
-// it was removed, which only flushed files are. It gives them oldest first.
-func (l *Log) readTails(heads []*head, rep *Report) ([]*tail, error) {
+// it was removed, which only flushed files are. It gives them oldest first; first
+// is false if none can be trusted, so that the log has no beginning.
+func (l *Log) readTails(heads []*head, rep *Report) (tails []*tail, first bool, err error) {
 	ids := map[uint64]bool{}
 	for _, h := range heads {
 		ids[h.name] = true
 	}
-	var tails []*tail
 	for _, h := range slices.Backward(heads) {
 		if !h.started {
+			if err := l.readHeadless(h, rep); err != nil {
+				return nil, false, err
+			}
 			continue
 		}
 		t, err := l.readTail(h)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		tails = append(tails, t)
-		if rep.Flushed.Less(t.mark) {
-			rep.Flushed = t.mark
-		}
+		rep.saw(t.mark)
 		if h.hasStart && (!ids[h.prev.File] || !rep.Flushed.Less(h.prev)) {
+			first = true
 			break
 		}
 	}
 	slices.Reverse(tails)
-	return tails, nil
+	return tails, first, nil
+}
+
+func (r *Report) saw(mark Mark) {
+	if r.Flushed.Less(mark) {
+		r.Flushed = mark
+	}
+}
+
+// readHeadless looks at a file that has no header. If it was begun, that is a torn
+// tail, or damage, as for anything else: the flushed marks in it tell.
+func (l *Log) readHeadless(h *head, rep *Report) error {
+	f, err := l.cfg.FS.Open(h.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	t, err := readTraces(f, h)
+	if err != nil {
+		return fmt.Errorf("commitlog: read %s: %w", h.path, err)
+	}
+	rep.saw(t.mark)
+	if h.torn = t.end > 0; h.torn {
+		rep.CutBytes += t.end
+		rep.CutReason = fmt.Sprintf("file %016x has no header", h.name)
+	}
+	return nil
 }
 
 func (l *Log) readTail(h *head) (*tail, error) {
@@ -236,16 +265,17 @@ func (t *tail) note(c *change) {
 	t.last[c.shard] = c.last
 }
 
-// checkTails finds where the log ends: it gives the files up to there. What follows
-// is a torn tail if it lies at or above the flushed mark, else corruption.
-func checkTails(heads []*head, tails []*tail, rep *Report) ([]*tail, error) {
+// checkTails finds where the log ends: it gives the files up to there, none if the
+// log has no beginning. What follows is a torn tail if it lies at or above the
+// flushed mark, else corruption.
+func checkTails(heads []*head, tails []*tail, first bool, rep *Report) ([]*tail, error) {
 	var kept []*tail
 	cut := &CorruptError{Reason: "nothing that the log can start with"}
 	end := Mark{} // of what is kept
 	for i, t := range tails {
-		follows := i == 0 || t.prev == end
+		follows := i == 0 && first || i > 0 && t.prev == end
 		if !follows || !t.hasStart {
-			if i == 0 || follows {
+			if follows || i == 0 && !t.hasStart {
 				*cut = CorruptError{File: t.path, ID: t.id, Pos: framesStart, Reason: "checkpoint frame is damaged"}
 			}
 			break
@@ -262,15 +292,19 @@ func checkTails(heads []*head, tails []*tail, rep *Report) ([]*tail, error) {
 		return nil, cut
 	}
 	rep.Files = len(kept)
-	for _, t := range tails[max(len(kept)-1, 0):] {
-		if len(kept) > 0 && t == kept[len(kept)-1] {
+	for i, t := range tails {
+		switch {
+		case i == len(kept)-1:
 			rep.CutBytes += max(t.beyond-t.end, 0)
-		} else {
+		case i >= len(kept):
 			rep.CutBytes += max(t.end, t.beyond)
 		}
 	}
 	if rep.CutBytes > 0 {
-		rep.CutAt, rep.CutReason = end, cut.Reason
+		rep.CutAt = end
+		if rep.CutReason == "" {
+			rep.CutReason = cut.Reason
+		}
 	}
 	return kept, nil
 }
@@ -334,102 +368,4 @@ func rewrite(f vfs.File, from, to int64) error {
 		from += int64(len(b))
 	}
 	return nil
-}
-
-// adopt takes over what was recovered.
-func (l *Log) adopt(heads []*head, spares []string, kept []*tail, rep *Report) {
-	l.w.nextID = 1
-	for _, h := range heads {
-		l.w.nextID = max(l.w.nextID, h.name+1)
-	}
-	for _, path := range spares {
-		id, _ := parseName(filepath.Base(path), freeSuffix)
-		l.w.nextID = max(l.w.nextID, id+1)
-	}
-	if len(kept) == 0 {
-		return
-	}
-	t := kept[len(kept)-1]
-	l.states.reset(t.after)
-	l.w.tail = Mark{File: t.id, Pos: t.end}
-	l.flushed, l.writtenEnd = l.w.tail, l.w.tail
-	rep.Files += l.adoptOld(heads, kept[0].name, rep)
-	for i, t := range kept {
-		for _, older := range l.files.m {
-			for shard, low := range t.low {
-				if last, ok := older.last[shard]; ok && last >= low {
-					older.last[shard] = low - 1
-				}
-			}
-		}
-		l.files.m[t.id] = &logFile{id: t.id, end: kept[i].end, last: t.last}
-	}
-	for _, f := range l.files.m {
-		for shard, last := range f.last {
-			l.files.top[shard] = max(l.files.top[shard], last)
-		}
-	}
-}
-
-// adoptOld takes over the files before the first that was read as a whole: what they
-// hold is known from their checkpoint and the next one's.
-func (l *Log) adoptOld(heads []*head, first uint64, rep *Report) (n int) {
-	var next *head // the next file with a checkpoint
-	for _, h := range slices.Backward(heads) {
-		switch {
-		case h.name >= first:
-			if h.name == first {
-				next = h
-			}
-			continue
-		case !h.started || !h.hasStart:
-			rep.Damaged = append(rep.Damaged, &CorruptError{File: h.path, ID: h.name, Reason: "header or checkpoint is damaged"})
-		}
-		f := &logFile{id: h.name, end: h.size, anyEnd: true, last: map[rhumb.ShardID]uint64{}}
-		if next.prev.File == h.name {
-			f.end, f.anyEnd = next.prev.Pos, false
-		}
-		before := map[rhumb.ShardID]ShardState{}
-		for _, s := range h.checkpoint {
-			before[s.Shard] = s
-		}
-		for _, s := range next.checkpoint {
-			if b := before[s.Shard]; !h.hasStart || b.Last != s.Last || b.LastTerm != s.LastTerm {
-				f.last[s.Shard] = s.Last
-			}
-		}
-		l.files.m[h.name] = f
-		if n++; h.hasStart {
-			next = h
-		}
-	}
-	return n
-}
-
-// tidy makes spares of files that hold nothing, deletes spares beyond the limit, and
-// makes all names safe, so that no file that was cut comes back.
-func (l *Log) tidy(heads []*head, spares []string) error {
-	changed := false
-	for _, path := range spares {
-		if len(l.files.spares) < l.cfg.MaxSpares {
-			l.files.spares = append(l.files.spares, path)
-			continue
-		}
-		changed = true
-		if err := l.cfg.FS.Remove(path); err != nil {
-			return err
-		}
-	}
-	for _, h := range heads {
-		if l.files.m[h.name] == nil {
-			changed = true
-			if err := l.files.retirePath(h.path); err != nil {
-				return err
-			}
-		}
-	}
-	if !changed {
-		return nil
-	}
-	return l.cfg.FS.SyncDir(filepath.Clean(l.cfg.Dir))
 }
