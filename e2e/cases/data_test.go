@@ -73,7 +73,7 @@ func TestG19G25RestartsUnderLoad(t *testing.T) {
 		ms.path(us, eu, bad)
 		for i, v := range values {
 			us.produce(orders, 0, v)
-			time.Sleep(100 * time.Millisecond)
+			ms.pass(100 * time.Millisecond)
 			switch i % 60 {
 			case 30:
 				eu.kill()
@@ -102,7 +102,7 @@ func TestG13ExpiredBeforeItCrossedIsCounted(t *testing.T) {
 		ms.untilCopied(us, eu, orders, 0)
 		ms.path(us, eu, relay.Settings{Cut: true})
 		us.produce(orders, 0, "lost1", "lost2")
-		time.Sleep(3 * time.Minute)
+		ms.pass(3 * time.Minute)
 		us.produce(orders, 0, "after")
 		ms.path(us, eu, near)
 		ms.untilCopied(us, eu, orders, 0)
@@ -188,7 +188,7 @@ func TestG98G100LagIsTrue(t *testing.T) {
 		for _, skew := range []time.Duration{-time.Hour, time.Hour} {
 			ms.must(us.append(orders, 0, batch{time: time.Now().Add(skew), values: []string{"x"}}).Err)
 		}
-		time.Sleep(10 * time.Second)
+		ms.pass(10 * time.Second)
 		if f := us.flow(eu, orders, 0); f.Lag.Records != 2 || f.Lag.Bytes == 0 || f.State != replicator.SessionDisconnected ||
 			f.Lag.Age < 9*time.Second || f.Lag.Age > 11*time.Second {
 			t.Errorf("after 10 s: %+v", f)

@@ -97,7 +97,7 @@ func TestH7RecreatedOnBothSidesOfACut(t *testing.T) {
 		us.produce(orders, 0, "backlog that must not come")
 		us.recreate(orders)
 		eu.recreate(orders)
-		time.Sleep(10 * time.Second)
+		ms.pass(10 * time.Second)
 		eu.produce(orders, 0, "new eu")
 		ms.path(us, eu, near)
 		agree := func() bool {
@@ -127,6 +127,8 @@ func TestH9RebuiltFromEmptyDisks(t *testing.T) {
 		ms.untilCopied(us, eu, orders, 0)
 		ms.untilCopied(eu, us, orders, 0)
 		old := eu.partition(orders, 0).Life
+		before, err := eu.region().ProducerID(ms.ctx)
+		ms.must(err)
 		eu.kill()
 		eu.fs, eu.keeper = vfs.NewMem(vfs.MemConfig{}), &configstore.MemoryKeeper{}
 		if err := eu.boot(); !errors.Is(err, configstore.ErrOtherData) {
@@ -137,6 +139,9 @@ func TestH9RebuiltFromEmptyDisks(t *testing.T) {
 		}
 		eu.start()
 		ms.everywhere(orders, 1)
+		if after, err := eu.region().ProducerID(ms.ctx); err != nil || after <= before {
+			t.Errorf("producer id %#x after %#x: %v", after, before, err)
+		}
 		if eu.partition(orders, 0).Life == old {
 			t.Fatal("the new log has the old life")
 		}
