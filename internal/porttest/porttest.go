@@ -1,0 +1,84 @@
+package porttest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// The offsets: the ten of one step, and the steps. Regions stand 100 apart and
+// there are at most ten, so no two offsets share a port. All ports stay between
+// the default ones and those of outgoing connections (from 32768 on).
+const (
+	firstStep, lastStep, step = 8000, 22000, 1000
+	perStep, stride           = 10, 10
+)
+
+// The default ports of the first region, by network.
+var udpPorts, tcpPorts = []int{7650}, []int{8080, 9092}
+
+// Offset gives a number to add to the default ports of the first regions of
+// this host. All of them are free, and nobody else gets them before the test has
+// ended.
+func Offset(t testing.TB, regions int) int {
+	t.Helper()
+	dir := filepath.Join(os.TempDir(), "rhumb-porttest-"+strconv.Itoa(os.Getuid()))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for base := firstStep; base <= lastStep; base += step {
+		for i := range perStep {
+			offset := base + i*stride
+			unlock, err := lock(filepath.Join(dir, strconv.Itoa(offset)))
+			if err != nil {
+				continue
+			}
+			if free(offset, regions) {
+				t.Cleanup(unlock)
+				return offset
+			}
+			unlock()
+		}
+	}
+	t.Fatal("porttest: every port is in use")
+	return 0
+}
+
+// lock takes a lock that ends with the process, if not before.
+func lock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}
+
+func free(offset, regions int) bool {
+	for i := range regions {
+		for _, port := range tcpPorts {
+			l, err := net.Listen("tcp", address(port+offset+100*i))
+			if err != nil {
+				return false
+			}
+			l.Close()
+		}
+		for _, port := range udpPorts {
+			c, err := net.ListenPacket("udp", address(port+offset+100*i))
+			if err != nil {
+				return false
+			}
+			c.Close()
+		}
+	}
+	return true
+}
+
+func address(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
