@@ -27,8 +27,7 @@ func serverCommand() *cobra.Command {
 				return err
 			}
 			log := newLogger(cmd.ErrOrStderr(), cfg.Log)
-			s := server.New(cfg, server.Options{Logger: log.With("region", cfg.Region.Name)})
-			return runServer(cmd.Context(), s, log)
+			return runServer(cmd.Context(), server.New(cfg, server.Options{Logger: log}), log)
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "the region's file (required)")

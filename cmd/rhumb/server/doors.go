@@ -39,7 +39,7 @@ func (s *Server) openLinks(context.Context) error {
 		Self:   replicator.Identity{Mesh: mesh, Name: s.cfg.Region.Name, Number: s.room.self.Number, Data: data},
 		Region: s.room.region, Policy: s.room.view, PacketConn: socket, Resolve: s.resolve,
 		Certs:  source,
-		Logger: s.opts.Logger,
+		Logger: s.opts.Logger, // it adds the region's name itself
 		Limits: replicator.Limits{
 			SendBudget: int64(limits.LinkMemory), ReceiveBudget: int64(limits.LinkReceive), Window: int64(limits.LinkWindow),
 		},

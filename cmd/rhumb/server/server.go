@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/rhumbmq/rhumb/broker"
-	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/broker/kafka"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
 	"github.com/rhumbmq/rhumb/configstore"
@@ -24,7 +23,7 @@ import (
 
 // Options replace parts of the outside world. The zero value is the real one.
 type Options struct {
-	// Logger of the region. Default: discarded.
+	// Logger of the region, which adds its name. Default: discarded.
 	Logger *slog.Logger
 	// FS holds the data directory. Default: the operating system's.
 	FS vfs.FS
@@ -64,7 +63,6 @@ type rooms struct {
 	region  *region.Region
 	broker  *broker.Broker
 	kafka   *kafka.Server
-	admin   *admin.Server
 	links   *replicator.Manager // nil without a geo listener
 	closers []func() error      // what no part closes, in the order of opening
 }
@@ -74,6 +72,8 @@ func New(cfg config.Config, opts Options) *Server {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
+	killed := make(chan struct{})
+	opts.Logger = slog.New(untilKilled{opts.Logger.Handler(), killed})
 	if opts.FS == nil {
 		opts.FS = vfs.OS()
 	}
@@ -81,8 +81,8 @@ func New(cfg config.Config, opts Options) *Server {
 		opts.ListenGeo = func(addr string) (net.PacketConn, error) { return net.ListenPacket("udp", addr) }
 	}
 	return &Server{
-		cfg: cfg, opts: opts, log: opts.Logger, parts: newParts(),
-		ready: make(chan struct{}), killed: make(chan struct{}), ended: make(chan struct{}),
+		cfg: cfg, opts: opts, log: opts.Logger.With("region", cfg.Region.Name), parts: newParts(),
+		ready: make(chan struct{}), killed: killed, ended: make(chan struct{}),
 	}
 }
 
@@ -114,6 +114,9 @@ func (s *Server) Run(ctx context.Context) error {
 // serve waits until it is time to stop; an error says that it is too early.
 func (s *Server) serve(ctx context.Context) error {
 	if err := s.waitReady(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop before it was ready: a clean stop like any other
+		}
 		return err
 	}
 	s.serving.Store(true)
