@@ -38,6 +38,7 @@ func devCommand() *cobra.Command {
 	}
 	cmd.Flags().StringSliceVar(&names, "regions", []string{"us", "eu", "ap"}, "names of the regions")
 	cmd.Flags().StringVar(&opts.Data, "data", "", "where to store everything (default: a temporary folder)")
+	cmd.Flags().IntVar(&opts.PortOffset, "port-offset", 0, "add this to every port, to run beside another mesh or a busy port")
 	cmd.Flags().BoolVar(&opts.Processes, "processes", false, "run each region as a process of its own")
 	cmd.Flags().StringVar(&logLevel, "log-level", "warn", "what the regions in this process log: debug, info, warn, error")
 	cmd.PersistentFlags().StringVar(&opts.Control, "control", controlPath(), "socket for the commands below (also $RHUMB_DEV)")
@@ -100,13 +101,18 @@ func devShowCommand(control *string) *cobra.Command {
 	}
 }
 
+// sendDev gives a command to the mesh and prints what it was about.
 func sendDev(ctx context.Context, out io.Writer, control string, c dev.Command) error {
 	state, err := dev.Send(ctx, control, c)
 	if err != nil {
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	show := c.Do == "show"
 	for _, r := range state.Regions {
+		if c.Region != r.Name && !show {
+			continue
+		}
 		is := "stopped"
 		if r.Running {
 			is = fmt.Sprintf("pid %d", r.PID)
@@ -114,7 +120,9 @@ func sendDev(ctx context.Context, out io.Writer, control string, c dev.Command) 
 		fmt.Fprintf(w, "region %s\t%s\tkafka %s\tadmin http://%s\tgeo %s\n", r.Name, is, r.Kafka, r.Admin, r.Geo)
 	}
 	for _, l := range state.Links {
-		fmt.Fprintf(w, "link %s>%s\t%s\n", l.From, l.To, l.Settings)
+		if c.Link != "" || show {
+			fmt.Fprintf(w, "link %s>%s\t%s\n", l.From, l.To, l.Changed())
+		}
 	}
 	return w.Flush()
 }

@@ -71,12 +71,15 @@ func listenControl(path string) (net.Listener, error) {
 		c.Close()
 		return nil, rhumb.Errorf(rhumb.KindExists, "another `rhumb dev` is running (it answers on %s); stop it, or give each its own --control", path)
 	}
+	if st, err := os.Lstat(path); err == nil && st.Mode()&os.ModeSocket == 0 {
+		return nil, rhumb.Errorf(rhumb.KindInvalid, "control socket %s: there is something else; give another path with --control", path)
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("control socket: %w", err)
 	}
 	return l, os.Chmod(path, 0o600)
 }

@@ -2,6 +2,7 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
@@ -22,7 +23,7 @@ func startHere(ctx context.Context, m *mesh, r *region) (instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := server.New(cfg, server.Options{Logger: m.opts.Logger.With("region", r.name)})
+	s := server.New(cfg, server.Options{Logger: m.opts.Logger})
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	h := &here{server: s, cancel: cancel, done: make(chan struct{})}
 	m.wait.Go(func() {
@@ -35,8 +36,10 @@ func startHere(ctx context.Context, m *mesh, r *region) (instance, error) {
 	case <-h.done:
 		return nil, h.failed
 	case <-ctx.Done():
-		h.kill()
-		return nil, context.Cause(ctx)
+		cause := context.Cause(ctx)
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+		defer cancel()
+		return nil, errors.Join(cause, h.stop(grace))
 	}
 }
 

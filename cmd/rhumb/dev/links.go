@@ -122,3 +122,18 @@ func (l *links) describe() []LinkState {
 	}
 	return out
 }
+
+// Changed gives the settings that are not those of a perfect line.
+func (l LinkState) Changed() string {
+	perfect := strings.Split(relay.Settings{}.String(), ",")
+	var out []string
+	for item := range strings.SplitSeq(l.Settings, ",") {
+		if !slices.Contains(perfect, item) {
+			out = append(out, item)
+		}
+	}
+	if out == nil {
+		return "perfect"
+	}
+	return strings.Join(out, ",")
+}

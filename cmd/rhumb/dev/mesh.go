@@ -22,6 +22,8 @@ const stopGrace = 20 * time.Second
 type Options struct {
 	// Regions by name; the i-th listens on the i-th set of ports.
 	Regions []rhumb.RegionName
+	// PortOffset is added to every port.
+	PortOffset int
 	// Data is the directory of everything; empty: a temporary one, which is
 	// removed after a clean stop.
 	Data string
@@ -55,16 +57,17 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	for i, name := range opts.Regions {
-		m.regions = append(m.regions, &region{name: name, at: addressesOf(i)})
+		m.regions = append(m.regions, &region{name: name, at: addressesOf(i, opts.PortOffset)})
 	}
-	if err := checkFree(m.regions); err != nil {
-		return err
-	}
+	// First, since "another mesh is running" says more than a list of busy ports.
 	control, err := listenControl(opts.Control)
 	if err != nil {
 		return err
 	}
 	defer control.Close()
+	if err := checkFree(m.regions); err != nil {
+		return err
+	}
 	remove, err := m.makeDir()
 	if err != nil {
 		return err
@@ -76,6 +79,9 @@ func Run(ctx context.Context, opts Options) (err error) {
 func (m *mesh) validate() error {
 	if n := len(m.opts.Regions); n < 1 || n > MaxRegions {
 		return rhumb.Errorf(rhumb.KindInvalid, "a development mesh has 1 to %d regions, not %d", MaxRegions, n)
+	}
+	if o := m.opts.PortOffset; o < 0 || o > MaxPortOffset {
+		return rhumb.Errorf(rhumb.KindInvalid, "a port offset is 0 to %d, not %d", MaxPortOffset, o)
 	}
 	seen := map[rhumb.RegionName]bool{}
 	for _, name := range m.opts.Regions {
@@ -120,7 +126,10 @@ func (m *mesh) run(ctx context.Context, control func(context.Context) error) err
 	}
 	defer m.links.close()
 	m.links.run(inner, func(f func()) { m.wait.Go(f) })
-	if err := m.startAll(inner); err != nil {
+	if err := m.startAll(ctx); err != nil {
+		if ctx.Err() != nil { // told to stop before it was up: what is up stops in order
+			return m.stopAll()
+		}
 		m.killAll()
 		return err
 	}

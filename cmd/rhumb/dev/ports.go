@@ -15,14 +15,17 @@ import (
 // be those of another protocol of the first.
 const MaxRegions = 10
 
+// MaxPortOffset keeps the ports of the last region within 16 bits.
+const MaxPortOffset = 50_000
+
 // addresses are where one region listens, on the loopback interface.
 type addresses struct {
 	kafka, admin, geo string
 }
 
-func addressesOf(i int) addresses {
+func addressesOf(i, offset int) addresses {
 	p := config.PortsOf(i, 0)
-	at := func(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+	at := func(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port+offset)) }
 	return addresses{kafka: at(p.Kafka), admin: at(p.HTTP), geo: at(p.Geo)}
 }
 
@@ -37,10 +40,10 @@ func checkFree(regions []*region) error {
 	}()
 	var busy []error
 	for _, r := range regions {
-		for what, addr := range map[string]string{"kafka": r.at.kafka, "admin": r.at.admin} {
-			l, err := net.Listen("tcp", addr)
+		for _, a := range []struct{ what, addr string }{{"kafka", r.at.kafka}, {"admin", r.at.admin}} {
+			l, err := net.Listen("tcp", a.addr)
 			if err != nil {
-				busy = append(busy, inUse(r.name, what, addr, err))
+				busy = append(busy, inUse(r.name, a.what, a.addr, err))
 				continue
 			}
 			bound = append(bound, l)
@@ -51,6 +54,9 @@ func checkFree(regions []*region) error {
 			continue
 		}
 		bound = append(bound, c)
+	}
+	if busy != nil {
+		busy = append(busy, errors.New("stop what uses them, or move all ports with --port-offset"))
 	}
 	return errors.Join(busy...)
 }
