@@ -347,6 +347,13 @@ func compareModel(t *testing.T, sh *Shard, m model) {
 		for len(batches) > 0 && batches[0].Base+rhumb.Offset(batches[0].Envelope.Count) <= start {
 			batches = batches[1:]
 		}
+		var size int64
+		for i := range batches {
+			size += int64(len(batches[i].Bytes))
+		}
+		if got := sh.Bytes(p); got != size {
+			t.Fatalf("I11: shard %d partition %d: %d bytes, want %d", sh.id, p, got, size)
+		}
 		if start >= end {
 			continue
 		}

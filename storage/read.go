@@ -119,15 +119,19 @@ func (sh *Shard) one(p rhumb.PartitionID, find func(*index.View) (*index.Ref, er
 	return got[0], true, nil
 }
 
-// Bytes is what the partition's batches take; a settled file's share counts as a
-// whole until the log start has passed it.
-func (sh *Shard) Bytes(p rhumb.PartitionID) int64 {
-	sh.mu.RLock()
-	defer sh.mu.RUnlock()
-	if ix := sh.parts[p]; ix != nil {
-		return ix.Bytes()
+// Bytes is what the partition's batches from the log start on take, with their
+// envelopes; the batch that the log start lies in counts as a whole. It depends on
+// what is applied alone. If an index cannot be read, what lies below the log start
+// in its file is counted, too.
+func (sh *Shard) Bytes(p rhumb.PartitionID) (n int64) {
+	for range maxReadAttempts {
+		v, _ := sh.view(p)
+		var err error
+		if n, err = v.Bytes(); !errors.Is(err, index.ErrGone) {
+			break
+		}
 	}
-	return 0
+	return n
 }
 
 // LogStart is the partition's log start as applied, 0 if nothing is stored of it.

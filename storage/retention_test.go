@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
@@ -68,6 +69,54 @@ func TestI2RetentionDeletesFilesAndLogStartStays(t *testing.T) {
 			t.Errorf("log start %d after a restart, want %d", s, start1)
 		}
 		readAll(t, n.store.Shard(1), 1, start1, d.next[1], 5000)
+		n.close()
+	})
+}
+
+// TestI11RetentionBySizeWithinASettledFile moves the log start to the middle of a
+// settled file and of a batch: what is kept is counted exactly, before and after a
+// restart, and so is what goes next.
+func TestI11RetentionBySizeWithinASettledFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := testConfig(vfs.NewMem(vfs.MemConfig{}))
+		n := start(t, cfg)
+		d := newDriver(t, n.store.Shard(1))
+		for range 300 {
+			d.produce(400, 1)
+		}
+		synctest.Wait()
+		settled := n.store.files.settledThrough()
+		if settled < 2 {
+			t.Fatal("nothing has settled")
+		}
+		for _, begin := range []rhumb.Offset{7, 8, 9, 200, 201, 400, d.next[1] - 1} {
+			d.update(&Update{LogStarts: []LogStart{{Partition: 1, Start: begin}}})
+			kept := readAll(t, d.sh, 1, begin, d.next[1], 5000)
+			var total int64
+			for i := range kept {
+				total += int64(codec.EnvelopeSize + len(kept[i].Batch))
+			}
+			for range 2 {
+				if got := d.sh.Bytes(1); got != total {
+					t.Fatalf("from %d on: %d bytes, want %d", begin, got, total)
+				}
+				left, want := total, begin
+				for i := range kept {
+					if got := d.sh.RetentionStart(1, Retention{MaxBytes: left}); got != want {
+						t.Fatalf("from %d on, with at most %d of %d bytes: %d, want %d", begin, left, total, got, want)
+					}
+					left, want = left-int64(codec.EnvelopeSize+len(kept[i].Batch)), kept[i].Last()+1
+					if i == 20 {
+						break
+					}
+				}
+				n.close()
+				n = start(t, cfg)
+				next := d.next
+				d = newDriver(t, n.store.Shard(1))
+				d.next = next
+			}
+		}
 		n.close()
 	})
 }

@@ -91,14 +91,19 @@
 // the highest mark in any of them decides. Damage at or above it is the torn tail
 // of a crash: it and all behind it is cut, and reported. Damage below it is
 // corruption of something that was promised: an error, which names file and
-// position. The same rule decides about a file whose header is lost: its frames still
-// tell their salt's part of the checksum, and so their marks. A file with neither
-// header nor frames was prepared and not begun. The log begins with the oldest file
-// whose checkpoint may be trusted: the file before it was flushed, or removed, or
-// there never was one; without such a file there is no log. Before recovery counts anything above the mark as kept, it writes it
-// again and flushes it, because after a failed fsync a page may look fine and yet
-// never have reached the disk. The cut file is shortened to its end, and a new file
-// follows, so that no rest of the cut ever comes back.
+// position.
+//
+// The log begins with the oldest file whose checkpoint may be trusted: the file
+// before it was flushed, or removed, or there never was one. Without such a file
+// there is no log. A file whose header is lost is judged like any damage: its frames'
+// checksums, run backwards, tell what they were seeded with, and so which of them
+// belong together and what their marks are. A file with neither a header of its own
+// nor frames was prepared and not begun.
+//
+// Before recovery counts anything above the mark as kept, it writes it again and
+// flushes it, because after a failed fsync a page may look fine and yet never have
+// reached the disk. The cut file is shortened to its end, and a new file follows, so
+// that no rest of the cut ever comes back.
 //
 // # Goroutines
 //

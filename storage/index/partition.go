@@ -33,12 +33,6 @@ func (p *Partition) Start() rhumb.Offset { return p.start }
 // End is the offset after the last batch, the log start if there is none.
 func (p *Partition) End() rhumb.Offset { return max(p.end, p.start) }
 
-// Bytes is what the batches from the log start on take. A part that the log
-// start lies in counts as a whole.
-func (p *Partition) Bytes() int64 {
-	return p.old + p.dense.bytes
-}
-
 // Append adds the next batch. It gives false, and changes nothing, if the batch
 // does not lie behind all others: replay of what is known already.
 func (p *Partition) Append(r Ref) bool {
@@ -164,13 +158,14 @@ type View struct {
 	Start  rhumb.Offset
 	End    rhumb.Offset
 	parts  []*Part
+	bytes  int64   // of all, with what the first part has below the log start
 	chunks []chunk // all but the last
 	tail   chunk
 }
 
 // View gives the index as it is now. It stays valid without a lock.
 func (p *Partition) View() View {
-	v := View{Start: p.start, End: p.End(), parts: p.parts}
+	v := View{Start: p.start, End: p.End(), parts: p.parts, bytes: p.old + p.dense.bytes}
 	if n := len(p.dense.chunks); n > 0 {
 		v.chunks, v.tail = p.dense.chunks[:n-1:n-1], p.dense.chunks[n-1]
 	}

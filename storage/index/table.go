@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"io"
+	"sync/atomic"
 
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -33,6 +34,33 @@ type Part struct {
 	handlesLen uint32
 	handles    []Handle // only while the table is written
 	table      *Table
+	below      atomic.Pointer[below]
+}
+
+// below remembers what a part's batches below an offset take.
+type below struct {
+	start rhumb.Offset
+	bytes int64
+}
+
+// bytesBelow is what the part's batches that end below start take.
+func (p *Part) bytesBelow(start rhumb.Offset) (int64, error) {
+	if b := p.below.Load(); b != nil && b.start == start {
+		return b.bytes, nil
+	}
+	b := &below{start: start}
+	c := &Cursor{view: &View{parts: []*Part{p}}}
+	for {
+		r, err := c.Next()
+		if err != nil {
+			return 0, err
+		}
+		if r == nil || r.Last() >= start {
+			p.below.Store(b)
+			return b.bytes, nil
+		}
+		b.bytes += int64(r.Size)
+	}
 }
 
 // File is the log file or segment that holds the part's batches.

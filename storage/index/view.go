@@ -233,28 +233,12 @@ func (v *View) RetentionStart(beforeMs, maxBytes int64, limit rhumb.Offset) (rhu
 	}
 }
 
-// Bytes is what the batches with offsets from the log start on take, exactly.
+// Bytes is what the batches with offsets from the log start on take, exactly. It
+// reads the index of the settled file that the log start lies in, once.
 func (v *View) Bytes() (int64, error) {
-	n := refBytes(v.tail.refs)
-	for i := range v.chunks {
-		n += refBytes(v.chunks[i].refs)
+	if len(v.parts) == 0 || v.parts[0].Base >= v.Start {
+		return v.bytes, nil
 	}
-	for i, p := range v.parts {
-		n += int64(p.Bytes)
-		if i > 0 || p.Base >= v.Start {
-			continue
-		}
-		c := &Cursor{view: &View{parts: v.parts[:1]}}
-		for {
-			r, err := c.Next()
-			if err != nil {
-				return 0, err
-			}
-			if r == nil || r.Last() >= v.Start {
-				break
-			}
-			n -= int64(r.Size)
-		}
-	}
-	return n, nil
+	below, err := v.parts[0].bytesBelow(v.Start)
+	return v.bytes - below, err
 }
