@@ -65,7 +65,7 @@ func TestG04RestartKeepsTheBacklog(t *testing.T) {
 }
 
 // TestG19G25RestartsUnderLoad: the destination is killed again and again, and the
-// line flaps, while records flow. What is sent twice is stored once.
+// line flaps, while records flow. In the end it has each of them once, in order.
 func TestG19G25RestartsUnderLoad(t *testing.T) {
 	pair(t, func(ms *mesh, us, eu *node) {
 		values := numbered("v", 300)
