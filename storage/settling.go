@@ -26,9 +26,7 @@ func (s *Store) settleLoop(ctx context.Context) {
 			if s.cfg.Events.SettleError != nil {
 				s.cfg.Events.SettleError(err)
 			}
-			t := time.NewTimer(settleRetry)
-			defer t.Stop()
-			retry = t.C
+			retry = time.After(settleRetry)
 		}
 		select {
 		case <-ctx.Done():
