@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -100,10 +98,6 @@ func Open(cfg Config) (*DB, error) {
 	// up ten times a second for ever, and its goroutine outlives a failed Open.
 	opts.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	opts.CompactionConcurrencyRange = func() (lower, upper int) { return 1, 1 }
-	if err := dropWAL(cfg.FS, cfg.Dir); err != nil {
-		db.cache.Unref()
-		return nil, fmt.Errorf("statedb: open %s: %w", cfg.Dir, err)
-	}
 	p, err := pebble.Open(cfg.Dir, opts)
 	if err != nil {
 		db.cache.Unref()
@@ -114,27 +108,6 @@ func Open(cfg Config) (*DB, error) {
 		return nil, fmt.Errorf("statedb: open %s: %w", cfg.Dir, db.Close())
 	}
 	return db, nil
-}
-
-// dropWAL removes write-ahead logs that a crash left. Pebble makes such a file
-// even if it writes nothing to it, and reads it at the next start: what a power
-// loss left there can make that fail, or never end. Nothing in it is needed.
-func dropWAL(fsys vfs.FS, dir string) error {
-	names, err := fsys.List(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if filepath.Ext(name) == ".log" {
-			if err := fsys.Remove(filepath.Join(dir, name)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // fatalLogger turns what Pebble cannot go on after into the database's failure.

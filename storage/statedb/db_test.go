@@ -1,11 +1,9 @@
 package statedb
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -187,47 +185,6 @@ func TestFailureEndsTheDatabase(t *testing.T) {
 		}
 		if _, err := db.Applied(1); !errors.Is(err, syscall.EIO) {
 			t.Errorf("read: %v", err)
-		}
-	})
-}
-
-// TestWriteAheadLogIsNotRead: whatever a power loss left in the file that Pebble
-// makes for it, the database opens with what was flushed.
-func TestWriteAheadLogIsNotRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fs := vfs.NewMem(vfs.MemConfig{})
-		db := open(t, fs, noLog)
-		apply(t, db, 1, 1)
-		if err := db.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		after := fs.CrashClone(vfs.CrashOptions{Unsynced: vfs.UnsyncedKept})
-		db.Close()
-		names, err := after.List("state")
-		if err != nil {
-			t.Fatal(err)
-		}
-		torn := 0
-		for _, name := range names {
-			if strings.HasSuffix(name, ".log") {
-				torn++
-				f, err := after.OpenReadWrite("state/" + name)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := f.WriteAt(bytes.Repeat([]byte{0x5a, 0, 7}, 30_000), 0); err != nil {
-					t.Fatal(err)
-				}
-				f.Close()
-			}
-		}
-		if torn == 0 {
-			t.Fatal("Pebble made no write-ahead log: dropWAL is not needed any more")
-		}
-		db = open(t, after, noLog)
-		defer db.Close()
-		if n := pairs(db, 1); n != 1 {
-			t.Errorf("%d rows, want 1", n)
 		}
 	})
 }
