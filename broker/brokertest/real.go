@@ -10,10 +10,15 @@ import (
 )
 
 // Real runs a region of one node on a disk in memory until the test ends: what
-// passes on the region in this package must pass on it, too.
-func Real(t testing.TB) *region.Region {
+// passes on the region in this package must pass on it, too. change may ask for
+// another disk.
+func Real(t testing.TB, change ...func(*storage.Config)) *region.Region {
 	t.Helper()
-	store, err := storage.Open(storage.Config{FS: vfs.NewMem(vfs.MemConfig{}), Dir: "data", Shards: 4, MinFree: -1, Reserve: -1, FileSize: 8 << 20})
+	cfg := storage.Config{FS: vfs.NewMem(vfs.MemConfig{}), Dir: "data", Shards: 4, MinFree: -1, Reserve: -1, FileSize: 8 << 20}
+	for _, f := range change {
+		f(&cfg)
+	}
+	store, err := storage.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

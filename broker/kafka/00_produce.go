@@ -36,7 +36,7 @@ func produce(_ context.Context, r *request) (reply, error) {
 		return nil, p.unanswered(r, items)
 	}
 	r.appending = true
-	appends := r.conn.server.broker.Append(items, func(error) { r.hold(0) })
+	appends := r.conn.server.broker.Append(items, func(error) { r.release() })
 	deadline := r.arrived.Add(p.wait())
 	return func(ctx context.Context) response {
 		answers := appends.Wait(ctx, deadline)
@@ -61,7 +61,7 @@ func (p *produceRequest) unanswered(r *request, items []broker.AppendItem) error
 	}
 	r.appending = true
 	c.server.broker.Append(items, func(err error) {
-		r.hold(0)
+		r.release()
 		<-c.unanswered
 		if err != nil {
 			c.abort(fmt.Errorf("%w: %w", errRefused, err))

@@ -97,7 +97,7 @@ func (c *conn) read() error {
 		}
 		answer, err := r.api.handle(c.ctx, r)
 		if err != nil {
-			r.hold(0)
+			r.release()
 			return err
 		}
 		if answer == nil {
@@ -171,7 +171,7 @@ func (c *conn) write() {
 			resp.release()
 		}
 		if !p.r.appending {
-			p.r.hold(0)
+			p.r.release()
 		}
 	}
 }

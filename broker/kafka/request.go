@@ -49,9 +49,10 @@ type request struct {
 	flexible    bool
 	unsupported bool // ApiVersions of a version above ours: answered, not refused
 	arrived     time.Time
-	body        []byte // after the header
-	held        int64  // of the server's request budget
-	appending   bool   // the appends give back what is held, when the region is done with body
+	body        []byte  // after the header
+	room        *buffer // that body is in, if nothing of the request outlives it
+	held        int64   // of the server's request budget
+	appending   bool    // the appends give back what is held, when the region is done with body
 }
 
 // hold changes what the request holds of the budget to n, which is not more
@@ -61,6 +62,14 @@ func (r *request) hold(n int64) {
 		r.conn.server.requests.Release(r.held - n)
 		r.held = n
 	}
+}
+
+// release gives back all that the request holds, when its body is not used any
+// more.
+func (r *request) release() {
+	r.hold(0)
+	r.room.free()
+	r.room, r.body = nil, nil
 }
 
 // readRequest reads the next request. io.EOF is the stream's orderly end.
@@ -94,7 +103,7 @@ func (c *conn) readRequest() (*request, error) {
 		err = r.parseHeader(raw)
 	}
 	if err != nil {
-		r.hold(0)
+		r.release()
 		return nil, err
 	}
 	r.arrived = time.Now()
@@ -121,29 +130,52 @@ func (r *request) resolve(key int16, size int64) error {
 }
 
 // readBody reads n bytes. Room is made and reserved as they arrive, so that a
-// client which only claims to send much holds little.
+// client which only claims to send much holds little. Only a Produce's room is
+// used again: what others were decoded to may still point into it.
 func (c *conn) readBody(r *request, n int64) ([]byte, error) {
 	factor := int64(decodeFactor)
 	if r.api.key == produceKey {
 		factor = 1
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, c.server.cfg.IOTimeout)
-	defer cancel()
+	until := time.Now().Add(c.server.cfg.IOTimeout)
 	var buf []byte
 	for have := int64(0); have < n; {
 		room := min(n, max(firstRead, 2*have))
-		if err := c.server.requests.Acquire(ctx, (room-have)*factor); err != nil {
+		if err := c.reserve(until, (room-have)*factor); err != nil {
 			return nil, fmt.Errorf("%w: %d bytes", errBusy, n)
 		}
 		r.held += (room - have) * factor
-		grown := make([]byte, room)
-		copy(grown, buf)
+		grown := r.grow(buf, room)
 		if _, err := io.ReadFull(c.in, grown[have:]); err != nil {
 			return nil, err
 		}
 		buf, have = grown, room
 	}
 	return buf, nil
+}
+
+// reserve takes n bytes of the server's budget, waiting for them until then.
+func (c *conn) reserve(until time.Time, n int64) error {
+	if c.server.requests.TryAcquire(n) {
+		return nil
+	}
+	ctx, cancel := context.WithDeadline(c.ctx, until)
+	defer cancel()
+	return c.server.requests.Acquire(ctx, n)
+}
+
+// grow gives n bytes that start with what buf has.
+func (r *request) grow(buf []byte, n int64) []byte {
+	if r.api.key != produceKey {
+		grown := make([]byte, n)
+		copy(grown, buf)
+		return grown
+	}
+	before := r.room
+	r.room = newBuffer(n)
+	copy(r.room.bytes, buf)
+	before.free()
+	return r.room.bytes
 }
 
 // parseHeader reads what follows key and version: correlation id, client id
