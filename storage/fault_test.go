@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -23,9 +24,12 @@ func TestI1FailedOperations(t *testing.T) {
 		for n := 3; n < 700; n += 61 {
 			ok := t.Run(fmt.Sprintf("%v from operation %d", fault, n), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
+					var mu sync.Mutex // Pebble and the settler work side by side
 					var after *vfs.Mem
 					ops := 0
 					h := play(t, 3, DurabilityFsync, func(_ *history, fs *vfs.Mem, op vfs.Op) error {
+						mu.Lock()
+						defer mu.Unlock()
 						after = fs
 						if ops++; ops >= n {
 							return fault

@@ -92,11 +92,15 @@ func cancelBelow(t *testing.T, cancels int) {
 	if clone == nil {
 		t.Fatal("file 3 did not settle")
 	}
-	n = start(t, testConfig(clone))
-	defer n.close()
-	if got := n.store.files.settledThrough(); got != 2 {
-		t.Fatalf("files to %d have settled, want 2", got)
+	s, err := Open(testConfig(clone))
+	if err != nil {
+		t.Fatal(err)
 	}
+	if got := s.files.settledThrough(); got != 2 {
+		t.Errorf("files to %d have settled, want 2", got)
+	}
+	n = run(t, s)
+	defer n.close()
 	checkEntries(t, n.store.Shard(1), 3, []uint64{2, 2, 2, 2}[:cancels]...)
 }
 
