@@ -34,6 +34,10 @@ type Config struct {
 	// Default 7 days and no limit; negative means no limit.
 	RetentionMs    int64
 	RetentionBytes int64
+	// NamespaceRetention gives what a topic's namespace says in place of RetentionMs
+	// and RetentionBytes; nil for what it leaves to the region, negative for no
+	// limit. Default: nothing. It is asked at each look and must not block.
+	NamespaceRetention func(rhumb.Topic) (ms, bytes *int64)
 	// ProducerExpiry is after how long without a batch a producer id's table is
 	// forgotten. Default 1 day, as in Kafka.
 	ProducerExpiry time.Duration

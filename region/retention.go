@@ -48,10 +48,10 @@ func (r *Region) retain(ctx context.Context) {
 }
 
 func (r *Region) retainTopic(ctx context.Context, t TopicInfo) error {
-	now := time.Now().UnixMilli()
-	keep := shard.Retention{MaxBytes: setting(t, configRetentionBytes, r.cfg.RetentionBytes)}
-	if ms := setting(t, configRetentionMs, r.cfg.RetentionMs); ms >= 0 {
-		keep.BeforeMs = now - ms
+	ms, bytes := r.retentionOf(t)
+	keep := shard.Retention{MaxBytes: bytes}
+	if ms >= 0 {
+		keep.BeforeMs = time.Now().UnixMilli() - ms
 	}
 	for _, p := range t.Partitions {
 		s := r.shard(p.Ref.Shard)
@@ -63,6 +63,21 @@ func (r *Region) retainTopic(ctx context.Context, t TopicInfo) error {
 		}
 	}
 	return nil
+}
+
+// retentionOf is what the topic says, else its namespace, else the region.
+func (r *Region) retentionOf(t TopicInfo) (ms, bytes int64) {
+	ms, bytes = r.cfg.RetentionMs, r.cfg.RetentionBytes
+	if r.cfg.NamespaceRetention != nil {
+		nsMs, nsBytes := r.cfg.NamespaceRetention(t.Topic)
+		if nsMs != nil {
+			ms = *nsMs
+		}
+		if nsBytes != nil {
+			bytes = *nsBytes
+		}
+	}
+	return setting(t, configRetentionMs, ms), setting(t, configRetentionBytes, bytes)
 }
 
 func (r *Region) retainPartition(ctx context.Context, s *shard.Shard, id rhumb.PartitionID, keep shard.Retention, deletes bool) error {

@@ -135,6 +135,7 @@ func (l *inLane) hear(ctx context.Context, wg *sync.WaitGroup) error {
 			c := &l.in.conn.link.counters
 			c.receivedBytes.Add(uint64(f.Size()))
 			c.receivedBatches.Add(1)
+			c.receivedRecords.Add(uint64(f.Envelope.Count))
 			if !l.give(f.Session, f) {
 				l.in.conn.link.receive.release(int64(f.Size())) // of a session that has ended
 			}

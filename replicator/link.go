@@ -51,6 +51,8 @@ type linkHealth struct {
 type counters struct {
 	sentBytes, sentBatches         atomic.Uint64
 	receivedBytes, receivedBatches atomic.Uint64
+	sentRecords, receivedRecords   atomic.Uint64
+	rewinds                        atomic.Uint64
 	confirmedBytes                 atomic.Uint64
 	rebuilds                       atomic.Uint64
 }

@@ -29,7 +29,8 @@ func (l *link) report(now time.Time) LinkStatus {
 	s := LinkStatus{Peer: l.name, Number: l.number,
 		Rebuilds: n.rebuilds.Load(), ConfirmedBytes: n.confirmedBytes.Load(),
 		SentBytes: n.sentBytes.Load(), SentBatches: n.sentBatches.Load(),
-		ReceivedBytes: n.receivedBytes.Load(), ReceivedBatches: n.receivedBatches.Load()}
+		ReceivedBytes: n.receivedBytes.Load(), ReceivedBatches: n.receivedBatches.Load(),
+		SentRecords: n.sentRecords.Load(), ReceivedRecords: n.receivedRecords.Load(), Rewinds: n.rewinds.Load()}
 	l.mu.Lock()
 	s.State, s.Since, s.Connects = l.health.state, l.health.since, l.health.connects
 	if l.health.err != nil {

@@ -190,6 +190,7 @@ func (s *sending) hear() bool {
 		after := machine.Status()
 		if after.Round != before.Round {
 			s.ledger.rewind()
+			s.flow.link.counters.rewinds.Add(1)
 		}
 		if after.Confirmed > before.Confirmed || after.State != before.State {
 			s.progress()
@@ -296,11 +297,12 @@ func (s *sending) read(ctx context.Context, r session.Read) error {
 // it is this session's turn. It tells how many they were.
 func (s *sending) write(ctx context.Context, actions []session.Action) (n int, err error) {
 	s.frames = s.frames[:0]
-	size, batches := 0, 0
+	size, batches, records := 0, 0, uint64(0)
 	for n < len(actions) && actions[n].Do == session.DoSend && size < groupBytes {
 		if d, ok := actions[n].Frame.(*wire.Data); ok {
 			size += d.Size()
 			batches++
+			records += uint64(d.Envelope.Count)
 		}
 		s.frames = append(s.frames, actions[n].Frame)
 		n++
@@ -322,6 +324,7 @@ func (s *sending) write(ctx context.Context, actions []session.Action) (n int, e
 	}
 	s.flow.link.counters.sentBytes.Add(uint64(size))
 	s.flow.link.counters.sentBatches.Add(uint64(batches))
+	s.flow.link.counters.sentRecords.Add(records)
 	return n, nil
 }
 

@@ -64,6 +64,9 @@ type LinkStatus struct {
 	ReceivedBytes   uint64  `json:"received_bytes,string"`
 	SentBatches     uint64  `json:"sent_batches,string"`
 	ReceivedBatches uint64  `json:"received_batches,string"`
+	SentRecords     uint64  `json:"sent_records,string"`
+	ReceivedRecords uint64  `json:"received_records,string"`
+	Rewinds         uint64  `json:"rewinds,string"` // times that sending went back to the watermark
 	ConfirmedBytes  uint64  `json:"confirmed_bytes,string"`
 	SendRate        float64 `json:"send_rate"` // bytes per second over the last seconds
 	ReceiveRate     float64 `json:"receive_rate"`

@@ -23,7 +23,7 @@ func main() {
 			"the other regions in order, without loss, exactly once.",
 	}
 	cli.AddCommands(root)
-	root.AddCommand(serverCommand(), devCommand())
+	root.AddCommand(serverCommand(), devCommand(), regionCommand())
 	code := cli.Run(ctx, root, os.Args[1:], os.Stderr)
 	stop()
 	os.Exit(code)

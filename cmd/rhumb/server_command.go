@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rhumbmq/rhumb/cmd/rhumb/cli"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/server"
 )
@@ -22,6 +24,9 @@ func serverCommand() *cobra.Command {
 			"with comments.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if path == "" {
+				return cli.Usage(cmd, errors.New("--config is required"))
+			}
 			cfg, err := config.Load(path)
 			if err != nil {
 				return err
@@ -31,7 +36,6 @@ func serverCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "the region's file (required)")
-	cmd.MarkFlagRequired("config")
 	return cmd
 }
 

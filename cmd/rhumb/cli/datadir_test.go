@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/admin"
+	"github.com/rhumbmq/rhumb/broker/brokertest"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/region"
@@ -17,34 +17,18 @@ import (
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
-// makeDataDir lets a real region of one node write a topic into a folder.
+// makeDataDir lets a real region of one node write a topic into a folder, and
+// stops it.
 func makeDataDir(t *testing.T, dir string) {
 	t.Helper()
-	store, err := storage.Open(storage.Config{FS: vfs.OS(), Dir: dir, Shards: 2, MinFree: -1, Reserve: -1, FileSize: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := region.Open(region.Config{Name: "us", Number: 1, Store: store})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	storeCtx, stopStore := context.WithCancel(context.Background())
-	ended := make(chan error, 2)
-	go func() { ended <- store.Run(storeCtx) }()
-	go func() { ended <- r.Run(ctx) }()
-	defer func() {
-		stop()
-		<-ended
-		stopStore()
-		<-ended
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := r.WaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
+	t.Run("write", func(t *testing.T) { writeDataDir(t, dir) })
+}
+
+func writeDataDir(t *testing.T, dir string) {
+	r := brokertest.Real(t, func(c *storage.Config, _ *region.Config) {
+		c.FS, c.Dir, c.Shards, c.FileSize = vfs.OS(), dir, 2, 1<<20
+	})
+	ctx := t.Context()
 	b, err := broker.New(broker.Config{Region: r})
 	if err != nil {
 		t.Fatal(err)

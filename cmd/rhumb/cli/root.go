@@ -52,6 +52,10 @@ type toldError struct{ code int }
 
 func (e *toldError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
+// Usage says that a command line is wrong, and how to see the right one. It ends
+// the command with exit code 2.
+func Usage(cmd *cobra.Command, err error) error { return usage(cmd, err) }
+
 // usageError is a wrong command line.
 type usageError struct{ err error }
 

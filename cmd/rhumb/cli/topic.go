@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -66,17 +67,7 @@ func topicDescribe(a *asking) *cobra.Command {
 	return &cobra.Command{Use: "describe TOPIC", Short: "Show a topic's partitions, with watermarks and floors per origin",
 		Args: exactly(1, "one TOPIC"), ValidArgsFunction: a.completeTopics(0),
 		RunE: func(c *cobra.Command, args []string) error {
-			name, err := rhumb.ParseTopic(args[0])
-			if err != nil {
-				return err
-			}
-			return a.ask(c, func(conn *client.Client) error {
-				t, err := conn.Describe(c.Context(), name)
-				if err != nil {
-					return err
-				}
-				return a.print(c.OutOrStdout(), t, func(w io.Writer) { describeTable(w, t) })
-			})
+			return askTopic(a, c, args[0], (*client.Client).Describe, describeTable)
 		}}
 }
 
@@ -149,16 +140,23 @@ func topicDelete(a *asking) *cobra.Command {
 	return &cobra.Command{Use: "delete TOPIC", Short: "Delete a topic and its records wherever its namespace's policy says",
 		Args: exactly(1, "one TOPIC"), ValidArgsFunction: a.completeTopics(0),
 		RunE: func(c *cobra.Command, args []string) error {
-			name, err := rhumb.ParseTopic(args[0])
-			if err != nil {
-				return err
-			}
-			return a.ask(c, func(conn *client.Client) error {
-				was, err := conn.DeleteTopic(c.Context(), name)
-				if err != nil {
-					return err
-				}
-				return a.print(c.OutOrStdout(), was, func(w io.Writer) { fmt.Fprintf(w, "deleted %s\n", short(was.Topic)) })
+			return askTopic(a, c, args[0], (*client.Client).DeleteTopic, func(w io.Writer, was api.Topic) {
+				fmt.Fprintf(w, "deleted %s\n", short(was.Topic))
 			})
 		}}
+}
+
+// askTopic makes one call about a named topic and prints the answer.
+func askTopic[T any](a *asking, c *cobra.Command, topic string, call func(*client.Client, context.Context, rhumb.Topic) (T, error), table func(io.Writer, T)) error {
+	name, err := rhumb.ParseTopic(topic)
+	if err != nil {
+		return err
+	}
+	return a.ask(c, func(conn *client.Client) error {
+		answer, err := call(conn, c.Context(), name)
+		if err != nil {
+			return err
+		}
+		return a.print(c.OutOrStdout(), answer, func(w io.Writer) { table(w, answer) })
+	})
 }

@@ -83,20 +83,19 @@ type Link struct {
 
 // Limits are the budgets in bytes of one node, and a few counts.
 type Limits struct {
-	RequestBytes    Bytes `yaml:"request_bytes" doc:"Largest Kafka request. Above it the connection is closed."`
-	RequestMemory   Bytes `yaml:"request_memory" doc:"Kafka requests in memory, over all connections; at the limit reading waits."`
-	ResponseMemory  Bytes `yaml:"response_memory" doc:"Fetched data on its way to clients, over all connections; at the limit fetches wait."`
-	AppendMemory    Bytes `yaml:"append_memory" doc:"Batches between a request or a link and the log; at the limit producers get a retriable error and links push back."`
-	TailCache       Bytes `yaml:"tail_cache" doc:"Newest batches kept in memory, over all partitions."`
-	LinkMemory      Bytes `yaml:"link_memory" doc:"Data sent on links and not confirmed, over all links."`
-	LinkWindow      Bytes `yaml:"link_window" doc:"Data sent and not confirmed, of one partition on one link."`
-	LinkReceive     Bytes `yaml:"link_receive" doc:"Received data of links that is not yet in the log, over all links."`
-	StateMemtable   Bytes `yaml:"state_memtable" doc:"Write buffer of the state database."`
-	StateCache      Bytes `yaml:"state_cache" doc:"Block cache of the state database."`
-	LogFile         Bytes `yaml:"log_file" doc:"Size of one commit log file. 1MiB to 1GiB."`
-	DiskReserve     Bytes `yaml:"disk_reserve" doc:"Preallocated space for what must still be written on a full disk."`
-	Connections     int   `yaml:"connections" doc:"Open client connections per listener; more are closed at once."`
-	TopicPartitions int   `yaml:"partitions" doc:"Partitions of the whole region."`
+	RequestBytes   Bytes `yaml:"request_bytes" doc:"Largest Kafka request. Above it the connection is closed."`
+	RequestMemory  Bytes `yaml:"request_memory" doc:"Kafka requests in memory, over all connections; at the limit reading waits."`
+	ResponseMemory Bytes `yaml:"response_memory" doc:"Fetched data on its way to clients, over all connections; at the limit fetches wait."`
+	AppendMemory   Bytes `yaml:"append_memory" doc:"Batches between a request or a link and the log; at the limit producers get a retriable error and links push back."`
+	TailCache      Bytes `yaml:"tail_cache" doc:"Newest batches kept in memory, over all partitions."`
+	LinkMemory     Bytes `yaml:"link_memory" doc:"Data sent on links and not confirmed, over all links."`
+	LinkWindow     Bytes `yaml:"link_window" doc:"Data sent and not confirmed, of one partition on one link."`
+	LinkReceive    Bytes `yaml:"link_receive" doc:"Received data of links that is not yet in the log, over all links."`
+	StateMemtable  Bytes `yaml:"state_memtable" doc:"Write buffer of the state database."`
+	StateCache     Bytes `yaml:"state_cache" doc:"Block cache of the state database."`
+	LogFile        Bytes `yaml:"log_file" doc:"Size of one commit log file. 1MiB to 1GiB."`
+	DiskReserve    Bytes `yaml:"disk_reserve" doc:"Preallocated space for what must still be written on a full disk."`
+	Connections    int   `yaml:"connections" doc:"Open client connections, over all Kafka listeners; more are closed at once."`
 }
 
 // MinFree is the free space below which writes are refused.
@@ -139,20 +138,19 @@ func Defaults() Config {
 			{Name: ProtocolAdmin, Protocol: ProtocolAdmin, Bind: defaultBind(ProtocolAdmin)},
 		},
 		Limits: Limits{
-			RequestBytes:    100 << 20,
-			RequestMemory:   256 << 20,
-			ResponseMemory:  256 << 20,
-			AppendMemory:    128 << 20,
-			TailCache:       64 << 20,
-			LinkMemory:      256 << 20,
-			LinkWindow:      16 << 20,
-			LinkReceive:     128 << 20,
-			StateMemtable:   8 << 20,
-			StateCache:      8 << 20,
-			LogFile:         64 << 20,
-			DiskReserve:     16 << 20,
-			Connections:     10_000,
-			TopicPartitions: 50_000,
+			RequestBytes:   100 << 20,
+			RequestMemory:  256 << 20,
+			ResponseMemory: 256 << 20,
+			AppendMemory:   128 << 20,
+			TailCache:      64 << 20,
+			LinkMemory:     256 << 20,
+			LinkWindow:     16 << 20,
+			LinkReceive:    128 << 20,
+			StateMemtable:  8 << 20,
+			StateCache:     8 << 20,
+			LogFile:        64 << 20,
+			DiskReserve:    16 << 20,
+			Connections:    10_000,
 		},
 		MinFree:       MinFree{Percent: 5, Bytes: 1 << 30},
 		ShutdownGrace: Duration(30 * time.Second),

@@ -99,7 +99,6 @@ func (c *Config) checkLimits() error {
 		{"limits.log_file", int64(l.LogFile), 1 << 20, 1 << 30, bytesText},
 		{"limits.disk_reserve", int64(l.DiskReserve), 0, most, bytesText},
 		{"limits.connections", int64(l.Connections), 1, 1 << 20, numberText},
-		{"limits.partitions", int64(l.TopicPartitions), 1, 1 << 20, numberText},
 	} {
 		if err := r.check(); err != nil {
 			return err
@@ -144,6 +143,7 @@ func (c *Config) checkListeners() error {
 	if len(c.Listeners) > 64 {
 		return refuse("listeners", "has %d, at most 64 are allowed", len(c.Listeners))
 	}
+	geo := 0
 	names, binds := map[string]bool{}, map[string]bool{}
 	for i := range c.Listeners {
 		l, at := &c.Listeners[i], "listeners["+strconv.Itoa(i)+"]"
@@ -160,6 +160,9 @@ func (c *Config) checkListeners() error {
 		network := "tcp "
 		if l.Protocol == ProtocolGeo {
 			network = "udp "
+			if geo++; geo > 1 {
+				return refuse(at+".protocol", "one geo listener is enough: links of all regions share its socket")
+			}
 		}
 		if _, port, _ := net.SplitHostPort(l.Bind); port != "0" {
 			if binds[network+l.Bind] {

@@ -104,7 +104,9 @@ func (s *Server) openAdmin(context.Context) error {
 	data, mesh := s.room.store.Identity()
 	live := admin.Live{Region: s.room.region, Broker: s.room.broker}
 	for _, l := range s.listeners(config.ProtocolAdmin) {
+		host, _, _ := net.SplitHostPort(advertised(l)) // validated by the configuration
 		cfg := admin.Config{
+			Hosts: []string{host},
 			Identity: admin.Identity{
 				Name: s.cfg.Region.Name, Number: s.room.self.Number, Mesh: mesh, Cluster: s.room.broker.ClusterID(),
 				Data: data, Node: nodeID(s.room.self.Number, 0),

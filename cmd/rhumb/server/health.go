@@ -51,8 +51,8 @@ func (s *Server) links() []admin.Link {
 		a := admin.Link{
 			Peer: l.Peer, PeerNumber: l.Number, State: linkState(l), Since: l.Since, Address: l.Remote, RTT: l.RTT,
 			LastError: l.LastError,
-			Out:       admin.Flow{Bytes: int64(l.SentBytes), BytesPerSecond: l.SendRate, Rewinds: int64(l.Rebuilds)},
-			In:        admin.Flow{Bytes: int64(l.ReceivedBytes), BytesPerSecond: l.ReceiveRate, LagRecords: -1, LagBytes: -1},
+			Out:       admin.Flow{Bytes: int64(l.SentBytes), Records: int64(l.SentRecords), BytesPerSecond: l.SendRate, Rewinds: int64(l.Rewinds)},
+			In:        admin.Flow{Bytes: int64(l.ReceivedBytes), Records: int64(l.ReceivedRecords), BytesPerSecond: l.ReceiveRate, LagRecords: -1, LagBytes: -1},
 		}
 		for _, p := range l.Partitions {
 			a.Partitions = append(a.Partitions, outbound(s.room.self.Number, p))

@@ -29,6 +29,7 @@ func (s *Server) open(ctx context.Context) error {
 		{"registration", s.register},
 		{"region", s.openRegion},
 		{"broker", s.openBroker},
+		{"leadership of the region's shards", s.waitReady},
 		{"links", s.openLinks},
 		{"HTTP listeners", s.openAdmin},
 		{"Kafka listeners", s.openKafka},
@@ -162,7 +163,7 @@ func (s *Server) openRegion(context.Context) error {
 	r, err := region.Open(region.Config{
 		Name: s.cfg.Region.Name, Number: s.room.self.Number, Store: s.room.store, Logger: s.opts.Logger, // it adds the region's name itself
 		Durability: durabilities[s.cfg.Durability], InFlight: int64(s.cfg.Limits.AppendMemory),
-		RetentionMs: retentionMs(k.Retention), RetentionBytes: int64(k.RetentionBytes),
+		RetentionMs: retentionMs(k.Retention), RetentionBytes: int64(k.RetentionBytes), NamespaceRetention: s.namespaceRetention,
 	})
 	if err != nil {
 		return err
@@ -195,6 +196,15 @@ func (s *Server) openBroker(context.Context) error {
 	s.room.broker = b
 	s.parts.start("broker", b.Follow, nil)
 	return nil
+}
+
+// namespaceRetention gives what a topic's namespace says about retention.
+func (s *Server) namespaceRetention(t rhumb.Topic) (ms, bytes *int64) {
+	ns, ok := s.room.view.Namespace(t.Tenant, t.Namespace)
+	if !ok || ns.Retention == nil {
+		return nil, nil
+	}
+	return ns.Retention.Milliseconds, ns.Retention.Bytes
 }
 
 func retentionMs(d config.Duration) int64 {

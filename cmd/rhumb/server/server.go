@@ -95,6 +95,9 @@ func (s *Server) Ready() <-chan struct{} { return s.ready }
 func (s *Server) Run(ctx context.Context) error {
 	defer close(s.ended)
 	if err := s.open(ctx); err != nil {
+		if ctx.Err() != nil || s.isKilled() {
+			err = nil // told to stop before it was ready: an end like any other
+		}
 		s.parts.kill()
 		return errors.Join(err, s.close())
 	}
@@ -113,12 +116,6 @@ func (s *Server) Run(ctx context.Context) error {
 
 // serve waits until it is time to stop; an error says that it is too early.
 func (s *Server) serve(ctx context.Context) error {
-	if err := s.waitReady(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil // told to stop before it was ready: a clean stop like any other
-		}
-		return err
-	}
 	s.serving.Store(true)
 	s.log.Info("ready", "number", s.room.self.Number)
 	close(s.ready)

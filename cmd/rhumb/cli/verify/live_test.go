@@ -1,10 +1,8 @@
 package verify
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/rhumbmq/rhumb/broker"
@@ -12,11 +10,11 @@ import (
 	"github.com/rhumbmq/rhumb/broker/admin/admintest"
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/broker/brokertest"
 	"github.com/rhumbmq/rhumb/dedup"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/region"
 	"github.com/rhumbmq/rhumb/storage"
-	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
 // real is a real region of one node, on a disk in memory, behind a real API.
@@ -29,31 +27,7 @@ type real struct {
 
 func startReal(t *testing.T, name rhumb.RegionName, number rhumb.RegionNumber) *real {
 	t.Helper()
-	store, err := storage.Open(storage.Config{FS: vfs.NewMem(vfs.MemConfig{}), Dir: "data", Shards: 2, MinFree: -1, Reserve: -1, FileSize: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := region.Open(region.Config{Name: name, Number: number, Store: store})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	storeCtx, stopStore := context.WithCancel(context.Background())
-	regionEnded, storeEnded := make(chan error, 1), make(chan error, 1)
-	go func() { storeEnded <- store.Run(storeCtx) }()
-	go func() { regionEnded <- r.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		<-regionEnded
-		stopStore()
-		<-storeEnded
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := r.WaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
+	r := brokertest.Real(t, func(_ *storage.Config, c *region.Config) { c.Name, c.Number = name, number })
 	b, err := broker.New(broker.Config{Region: r})
 	if err != nil {
 		t.Fatal(err)
@@ -65,18 +39,7 @@ func startReal(t *testing.T, name rhumb.RegionName, number rhumb.RegionNumber) *
 	cfg.Regions = func() []admin.RegionEntry {
 		return []admin.RegionEntry{{Name: "us", Number: 1}, {Name: "eu", Number: 2}}
 	}
-	s, err := admin.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(s.Handler())
-	t.Cleanup(web.Close)
-	c, err := client.New(client.Config{URL: web.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return &real{t, number, r, c}
+	return &real{t, number, r, serve(t, cfg)}
 }
 
 func (r *real) ref() rhumb.PartitionRef {

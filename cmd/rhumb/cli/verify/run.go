@@ -71,9 +71,12 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	}
 	r.edges = edges
 	r.report = Report{A: r.names[0], B: r.names[1], State: Equal, Origins: []Origin{}, Problems: []Problem{}}
-	topics, err := r.topics(ctx)
+	topics, err := r.awaitTopics(ctx)
 	if err != nil {
 		return Report{}, err
+	}
+	if len(topics) == 0 {
+		r.report.problem("", "there is no topic in a namespace that flows between %s and %s: name the topics to compare", r.names[0], r.names[1])
 	}
 	for _, t := range topics {
 		if err := r.topic(ctx, t); err != nil {
@@ -98,7 +101,36 @@ type pair struct {
 	at   [2]*api.Topic
 }
 
-// topics gives the topics to compare, by name, and notes if there are none.
+// awaitTopics gives the topics to compare, after each side has all that the
+// other had, if there is a time to wait for that.
+func (r *runner) awaitTopics(ctx context.Context) ([]pair, error) {
+	deadline := time.NewTimer(r.opt.Wait)
+	defer deadline.Stop()
+	tick := time.NewTicker(waitStep)
+	defer tick.Stop()
+	for {
+		topics, err := r.topics(ctx)
+		if err != nil || !slices.ContainsFunc(topics, pair.oneSided) {
+			return topics, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-deadline.C:
+			return topics, nil
+		case <-tick.C:
+		}
+	}
+}
+
+// oneSided reports whether a side has yet to hear of the topic, its deletion or
+// all of its partitions.
+func (p pair) oneSided() bool {
+	a, b := p.at[0], p.at[1]
+	return a == nil || b == nil || a.Deletions != b.Deletions || a.Partitions != b.Partitions
+}
+
+// topics gives the topics to compare, by name.
 func (r *runner) topics(ctx context.Context) ([]pair, error) {
 	all := map[rhumb.Topic]*pair{}
 	for _, t := range r.opt.Topics {
@@ -123,9 +155,6 @@ func (r *runner) topics(ctx context.Context) ([]pair, error) {
 				p.at[i] = &t
 			}
 		}
-	}
-	if len(all) == 0 {
-		r.report.problem("", "there is no topic in a namespace that flows between %s and %s: name the topics to compare", r.names[0], r.names[1])
 	}
 	var out []pair
 	for _, p := range all {
@@ -280,8 +309,8 @@ func origin(d api.TopicDetail, n int, key life) (api.Origin, bool) {
 	return api.Origin{}, false
 }
 
-// await waits until each side accounts for all that the other side had published
-// when it was called; false if the time is over.
+// await waits until each side accounts for all that the other side had when it
+// was called, of its own and of third regions; false if the time is over.
 func (r *runner) await(ctx context.Context, t rhumb.Topic) (bool, error) {
 	start, err := r.measure(ctx, t)
 	if err != nil {
@@ -312,12 +341,9 @@ func (r *runner) await(ctx context.Context, t rhumb.Topic) (bool, error) {
 func (r *runner) reached(t rhumb.Topic, start, now measured) bool {
 	for from := range r.sides {
 		to := 1 - from
-		if !flows(r.edges, t, r.info[from].Name, r.info[to].Name) {
-			continue
-		}
 		for n, log := range start.follow[from].Logs {
 			for _, o := range log.Origins {
-				if !o.Own || o.LastRecord < 0 {
+				if o.LastRecord < 0 || !flows(r.edges, t, o.RegionName, r.info[to].Name) {
 					continue
 				}
 				there, known := origin(now.follow[to], n, life{o.Region, o.Life})

@@ -34,20 +34,26 @@ func newMesh(t testing.TB) *mesh {
 		if _, err := r.CreateTopic(t.Context(), topic("t"), 1, nil); err != nil {
 			t.Fatal(err)
 		}
-		s, err := admin.New(r.Config())
-		if err != nil {
-			t.Fatal(err)
-		}
-		web := httptest.NewServer(s.Handler())
-		t.Cleanup(web.Close)
-		c, err := client.New(client.Config{URL: web.URL})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
-		m.api[r] = Client(c)
+		m.api[r] = Client(serve(t, r.Config()))
 	}
 	return m
+}
+
+// serve gives a client of an API that serves until the test ends.
+func serve(t testing.TB, cfg admin.Config) *client.Client {
+	t.Helper()
+	s, err := admin.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(s.Handler())
+	t.Cleanup(web.Close)
+	c, err := client.New(client.Config{URL: web.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
 }
 
 func fullMesh() (edges []admin.Edge) {

@@ -1,0 +1,73 @@
+package verify
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// What one side has of a third region is waited for on the other, which may not
+// even know of that origin yet.
+func TestWaitIncludesThirdRegions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		ap := api.Origin{Region: 3, RegionName: "ap", Watermark: 9, LastRecord: 9}
+		detail := func(o ...api.Origin) api.TopicDetail {
+			return api.TopicDetail{Logs: []api.Partition{{Ready: true, Origins: o}}}
+		}
+		us := direct{log: func() api.TopicDetail { return detail(ap) }}
+		eu := direct{log: func() api.TopicDetail {
+			if time.Since(began) < 3*time.Second {
+				return detail()
+			}
+			return detail(ap)
+		}}
+		r := runner{opt: Options{Wait: 5 * time.Second}, sides: [2]Source{us, eu}, edges: fullMesh(),
+			info: [2]api.Region{{Name: "us", Number: 1}, {Name: "eu", Number: 2}}}
+		if got, err := r.await(t.Context(), topic("t")); !got || err != nil || time.Since(began) < 3*time.Second {
+			t.Errorf("caught up %v (%v) after %s", got, err, time.Since(began))
+		}
+	})
+}
+
+// listing is a region of which only the list of topics counts.
+type listing struct {
+	Source
+	topics func() []api.Topic
+}
+
+func (l listing) Topics(context.Context) ([]api.Topic, error) { return l.topics(), nil }
+
+// A topic that one side has not heard of, or only of its earlier life, is waited
+// for as records are.
+func TestWaitIncludesTopics(t *testing.T) {
+	const name = "persistent://public/default/t"
+	fresh := api.Topic{Topic: name, Partitions: 3, Deletions: 1}
+	for what, before := range map[string][]api.Topic{
+		"unknown": nil, "not deleted yet": {{Topic: name, Partitions: 3}}, "not grown yet": {{Topic: name, Partitions: 2, Deletions: 1}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			us := listing{topics: func() []api.Topic { return []api.Topic{fresh} }}
+			eu := listing{topics: func() []api.Topic {
+				if time.Since(began) < 3*time.Second {
+					return before
+				}
+				return []api.Topic{fresh}
+			}}
+			for _, c := range []struct{ wait, after time.Duration }{{0, 0}, {time.Second, time.Second}, {5 * time.Second, 3 * time.Second}} {
+				began = time.Now()
+				r := runner{opt: Options{Topics: []rhumb.Topic{topic("t")}, Wait: c.wait}, sides: [2]Source{us, eu}, edges: fullMesh()}
+				got, err := r.awaitTopics(t.Context())
+				took := time.Since(began)
+				if err != nil || len(got) != 1 || got[0].oneSided() != (c.after < 3*time.Second) || took < c.after || took > c.after+waitStep {
+					t.Errorf("%s, wait %s: %+v (%v) after %s", what, c.wait, got, err, took)
+				}
+			}
+		})
+	}
+}
