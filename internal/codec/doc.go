@@ -1,6 +1,6 @@
-// Package codec reads and writes the bytes that several rooms share: the header
-// of a Kafka record batch and the envelope that stands before each stored
-// batch. It holds no state and does no I/O.
+// Package codec reads and writes the bytes that several rooms share: Kafka record
+// batches and their records, and the envelope that stands before each stored
+// batch. It does no I/O, and keeps nothing but the decoders of an [Expander].
 //
 // # Batch
 //
@@ -22,6 +22,17 @@
 //	53  int32  base sequence
 //	57  int32  record count
 //	61  records, compressed as the attributes say
+//
+// A record; all integers are zigzag varints. A negative length of a key or a value
+// is null.
+//
+//	length of what follows
+//	int8   attributes: none are defined
+//	timestamp, after the batch's first
+//	offset, after the batch's base offset
+//	key length, key
+//	value length, value
+//	count of headers, then for each: key length, key, value length, value
 //
 // # Envelope
 //
