@@ -11,18 +11,20 @@ import (
 
 // Real runs a region of one node on a disk in memory until the test ends: what
 // passes on the region in this package must pass on it, too. change may ask for
-// another disk.
-func Real(t testing.TB, change ...func(*storage.Config)) *region.Region {
+// another disk or another region.
+func Real(t testing.TB, change ...func(*storage.Config, *region.Config)) *region.Region {
 	t.Helper()
-	cfg := storage.Config{FS: vfs.NewMem(vfs.MemConfig{}), Dir: "data", Shards: 4, MinFree: -1, Reserve: -1, FileSize: 8 << 20}
+	sc := storage.Config{FS: vfs.NewMem(vfs.MemConfig{}), Dir: "data", Shards: 4, MinFree: -1, Reserve: -1, FileSize: 8 << 20}
+	rc := region.Config{Name: "us", Number: 1}
 	for _, f := range change {
-		f(&cfg)
+		f(&sc, &rc)
 	}
-	store, err := storage.Open(cfg)
+	store, err := storage.Open(sc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := region.Open(region.Config{Name: "us", Number: 1, Store: store})
+	rc.Store = store
+	r, err := region.Open(rc)
 	if err != nil {
 		t.Fatal(err)
 	}

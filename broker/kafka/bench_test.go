@@ -2,70 +2,31 @@ package kafka
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/rhumbmq/rhumb/broker"
-	"github.com/rhumbmq/rhumb/broker/brokertest"
 	"github.com/rhumbmq/rhumb/internal/codec"
-	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
 	"github.com/rhumbmq/rhumb/storage"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
-// benchServer serves the real region on a socket, with one topic "t" that
-// retention keeps short, and gives a connection to it.
-func benchServer(b *testing.B) net.Conn {
+// onDisk serves topic "t" of a region on a real disk, as the disk in memory costs
+// more than all that is measured. Nothing waits for the disk: that is no work of
+// ours.
+func onDisk(b *testing.B) *harness {
 	b.Helper()
-	br, err := broker.New(broker.Config{Region: brokertest.Real(b, onDisk(b))})
-	if err != nil {
-		b.Fatal(err)
-	}
-	s, err := New(Config{NodeID: testNode, Broker: br})
-	if err != nil {
-		b.Fatal(err)
-	}
-	addr, err := s.Listen(Listener{Name: "plain", Bind: "127.0.0.1:0"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(context.Background()) }()
-	b.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			b.Error(err)
-		}
-		if err := <-served; err != nil {
-			b.Error(err)
-		}
-	})
-	topic, err := rhumb.ParseTopic("t")
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := br.CreateTopic(b.Context(), broker.TopicSpec{Topic: topic, Partitions: 1}); err != nil {
-		b.Fatal(err)
-	}
-	nc, err := net.Dial("tcp", addr.String())
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { nc.Close() })
-	return nc
-}
-
-// onDisk puts the region on a real disk, as the one in memory costs more than
-// all that is measured. Without waiting for it: that is no work of ours.
-func onDisk(b *testing.B) func(*storage.Config) {
-	return func(c *storage.Config) {
+	h := startReal(b, func(c *storage.Config, _ *region.Config) {
 		c.FS, c.Dir, c.FileSize, c.Durability = vfs.OS(), b.TempDir(), 0, storage.DurabilityNone
-	}
+	})
+	h.topic("t", 1, nil)
+	return h
 }
 
 // benchBatch is a batch of n records of 1 KiB.
@@ -123,7 +84,8 @@ func pipeline(b *testing.B, nc net.Conn, frame func(i int) []byte, answered func
 func BenchmarkProduce(b *testing.B) {
 	for _, n := range []int{64, 900} {
 		b.Run(fmt.Sprintf("records=%d", n), func(b *testing.B) {
-			nc := benchServer(b)
+			nc := onDisk(b).dial().nc
+			nc.SetDeadline(time.Time{})
 			batch := benchBatch(n)
 			req := frame(produceRequestOf("t", -1, batch), 1)
 			b.SetBytes(int64(len(batch)))
@@ -143,7 +105,8 @@ func BenchmarkFetch(b *testing.B) {
 	const stored = 32 // batches
 	for _, n := range []int{64, 900} {
 		b.Run(fmt.Sprintf("records=%d", n), func(b *testing.B) {
-			nc := benchServer(b)
+			nc := onDisk(b).dial().nc
+			nc.SetDeadline(time.Time{})
 			batch := benchBatch(n)
 			produce := frame(produceRequestOf("t", -1, batch), 1)
 			in := bufio.NewReader(nc)

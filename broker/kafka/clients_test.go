@@ -151,7 +151,7 @@ func (h *harness) produceThroughCuts(n int) {
 			h.Fatalf("record %d is %q", i, r.Value)
 		}
 	}
-	info, _ := h.broker.Topic(mustTopic(h.T, "cut"))
+	info, _ := h.broker.Topic(mustTopic(h.TB, "cut"))
 	if state, err := h.broker.State(&info, 0); err != nil || state.End != rhumb.Offset(n) {
 		h.Fatalf("%d records stored, want %d: %v", state.End, n, err)
 	}

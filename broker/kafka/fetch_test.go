@@ -12,7 +12,7 @@ import (
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
-func mustTopic(t *testing.T, name string) rhumb.Topic {
+func mustTopic(t testing.TB, name string) rhumb.Topic {
 	t.Helper()
 	topic, err := rhumb.ParseTopic(name)
 	if err != nil {
@@ -24,7 +24,7 @@ func mustTopic(t *testing.T, name string) rhumb.Topic {
 // ref finds partition 0 of a topic.
 func (h *harness) ref(topic string) rhumb.PartitionRef {
 	h.Helper()
-	info, ok := h.region.Topic(mustTopic(h.T, topic))
+	info, ok := h.region.Topic(mustTopic(h.TB, topic))
 	if !ok {
 		h.Fatalf("no topic %s", topic)
 	}

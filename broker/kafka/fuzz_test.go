@@ -16,12 +16,12 @@ import (
 
 // fuzzServer is a server on a region in memory with one topic and no socket.
 func fuzzServer(f *testing.F) (*Server, broker.TopicInfo) {
-	h := &harness{T: &testing.T{}, region: brokertest.New()}
+	h := &harness{TB: &testing.T{}, region: brokertest.New()}
 	b, err := broker.New(broker.Config{Region: h.region, MaxPartitions: 10})
 	if err != nil {
 		f.Fatal(err)
 	}
-	info, err := b.CreateTopic(f.Context(), broker.TopicSpec{Topic: mustTopic(h.T, "t"), Configs: map[string]string{"validate": "full"}})
+	info, err := b.CreateTopic(f.Context(), broker.TopicSpec{Topic: mustTopic(h.TB, "t"), Configs: map[string]string{"validate": "full"}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func fuzzServer(f *testing.F) (*Server, broker.TopicInfo) {
 // answer is framed, everything that was held is given back, nothing panics.
 func FuzzConnection(f *testing.F) {
 	s, info := fuzzServer(f)
-	h := &harness{T: &testing.T{}, broker: s.broker}
+	h := &harness{TB: &testing.T{}, broker: s.broker}
 	for _, a := range offered() {
 		for _, v := range []int16{a.min, a.max} {
 			req := kmsg.RequestForKey(a.key)

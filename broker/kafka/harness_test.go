@@ -18,13 +18,15 @@ import (
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/brokertest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
+	"github.com/rhumbmq/rhumb/storage"
 )
 
 const testNode = 1001
 
 // harness is a server on a region in memory, listening on a real socket.
 type harness struct {
-	*testing.T
+	testing.TB
 	region *brokertest.Region // nil on the real region
 	broker *broker.Broker
 	server *Server
@@ -50,16 +52,16 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-func start(t *testing.T, change ...func(*broker.Config, *Config)) *harness {
+func start(t testing.TB, change ...func(*broker.Config, *Config)) *harness {
 	t.Helper()
-	h := &harness{T: t, region: brokertest.New()}
+	h := &harness{TB: t, region: brokertest.New()}
 	return h.serve(h.region, change...)
 }
 
 // startReal is start on the real region.
-func startReal(t *testing.T) *harness {
+func startReal(t testing.TB, change ...func(*storage.Config, *region.Config)) *harness {
 	t.Helper()
-	return (&harness{T: t}).serve(brokertest.Real(t))
+	return (&harness{TB: t}).serve(brokertest.Real(t, change...))
 }
 
 // both runs a test on the region in memory and on the real one.
@@ -70,7 +72,7 @@ func both(t *testing.T, test func(t *testing.T, h *harness)) {
 
 func (h *harness) serve(r broker.Region, change ...func(*broker.Config, *Config)) *harness {
 	h.Helper()
-	t := h.T
+	t := h.TB
 	h.log = &logBuffer{}
 	bc := broker.Config{Region: r}
 	kc := Config{NodeID: testNode, Rack: "us", Logger: slog.New(slog.NewTextHandler(h.log, nil))}

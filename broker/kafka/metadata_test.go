@@ -93,7 +93,7 @@ func TestEachListenerNamesItsOwnAddress(t *testing.T) {
 	go s.Serve(t.Context())
 	defer s.Close()
 	for name, want := range map[string]string{"plain": "127.0.0.1", "named": "kafka.example", "six": "2001:db8::1"} {
-		h := &harness{T: t, addr: dials[name]}
+		h := &harness{TB: t, addr: dials[name]}
 		node := ask[*kmsg.MetadataResponse](h.dial(), metadataRequest()).Brokers[0]
 		if node.Host != want || node.Port == 0 || name == "named" && node.Port != 9094 {
 			t.Errorf("%s: %s:%d", name, node.Host, node.Port)

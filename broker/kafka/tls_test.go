@@ -44,7 +44,7 @@ func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 // is read through the other, and a plain client on the TLS port hurts nobody.
 func TestTLSAndPlainListenersTogether(t *testing.T) {
 	cert, pool := selfSigned(t)
-	h := &harness{T: t, region: brokertest.New()}
+	h := &harness{TB: t, region: brokertest.New()}
 	h.serve(h.region)
 	six, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {
@@ -67,7 +67,7 @@ func TestTLSAndPlainListenersTogether(t *testing.T) {
 	}
 	h.consume(secure, 50)
 	h.consume(h.client(kgo.ConsumeTopics("t")), 50)
-	plain := &harness{T: t, addr: six.Addr().String()}
+	plain := &harness{TB: t, addr: six.Addr().String()}
 	c := plain.dial()
 	c.send(metadataRequest())
 	waitFor(t, "a line about the handshake", func() bool { return strings.Contains(h.log.String(), "tls handshake") })

@@ -100,7 +100,7 @@ func p155EveryApiAtEveryVersion(t *testing.T, h *harness) {
 
 // fill gives a request some content, so that arrays of answers are not empty.
 func fill(h *harness, req kmsg.Request) {
-	info, _ := h.broker.Topic(mustTopic(h.T, "t"))
+	info, _ := h.broker.Topic(mustTopic(h.TB, "t"))
 	switch r := req.(type) {
 	case *kmsg.ProduceRequest:
 		v := r.Version

@@ -26,12 +26,20 @@ func TestWaitIncludesThirdRegions(t *testing.T) {
 			}
 			return detail(ap)
 		}}
-		r := runner{opt: Options{Wait: 5 * time.Second}, sides: [2]Source{us, eu}, edges: fullMesh(),
+		r := runner{opt: Options{Wait: 5 * time.Second}, sides: [2]Source{us, eu}, edges: apiEdges(),
 			info: [2]api.Region{{Name: "us", Number: 1}, {Name: "eu", Number: 2}}}
 		if got, err := r.await(t.Context(), topic("t")); !got || err != nil || time.Since(began) < 3*time.Second {
 			t.Errorf("caught up %v (%v) after %s", got, err, time.Since(began))
 		}
 	})
+}
+
+// apiEdges is fullMesh as an API tells it.
+func apiEdges() (out []api.Edge) {
+	for _, e := range fullMesh() {
+		out = append(out, api.Edge{Tenant: e.Tenant, Namespace: e.Namespace, From: e.From, To: e.To})
+	}
+	return out
 }
 
 // listing is a region of which only the list of topics counts.
@@ -61,7 +69,7 @@ func TestWaitIncludesTopics(t *testing.T) {
 			}}
 			for _, c := range []struct{ wait, after time.Duration }{{0, 0}, {time.Second, time.Second}, {5 * time.Second, 3 * time.Second}} {
 				began = time.Now()
-				r := runner{opt: Options{Topics: []rhumb.Topic{topic("t")}, Wait: c.wait}, sides: [2]Source{us, eu}, edges: fullMesh()}
+				r := runner{opt: Options{Topics: []rhumb.Topic{topic("t")}, Wait: c.wait}, sides: [2]Source{us, eu}, edges: apiEdges()}
 				got, err := r.awaitTopics(t.Context())
 				took := time.Since(began)
 				if err != nil || len(got) != 1 || got[0].oneSided() != (c.after < 3*time.Second) || took < c.after || took > c.after+waitStep {
