@@ -343,7 +343,11 @@ func (r *runner) reached(t rhumb.Topic, start, now measured) bool {
 		to := 1 - from
 		for n, log := range start.follow[from].Logs {
 			for _, o := range log.Origins {
-				if o.LastRecord < 0 || !flows(r.edges, t, o.RegionName, r.info[to].Name) {
+				name := o.RegionName
+				if o.Own {
+					name = r.info[from].Name
+				}
+				if o.LastRecord < 0 || !flows(r.edges, t, name, r.info[to].Name) {
 					continue
 				}
 				there, known := origin(now.follow[to], n, life{o.Region, o.Life})
