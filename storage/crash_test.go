@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -23,19 +24,41 @@ import (
 // loss would leave there, reopens that, applies again what a restart applies, and
 // compares with what was promised before the operation.
 
-// checkRecovery reopens what a crash left and compares it with the promises.
-func checkRecovery(t *testing.T, h *history, made promise, fs *vfs.Mem, durability Durability) {
+// checkRecovery reopens what a crash left and compares it with the promises. If
+// second is not 0 there is another crash before the second-th operation after the
+// first, if recovery and what follows it have so many.
+func checkRecovery(t *testing.T, h *history, made promise, fs *vfs.Mem, durability Durability, second int) {
 	t.Helper()
+	var mu sync.Mutex
+	var again *vfs.Mem
+	promised := copyPromise(made)
+	fs.SetHook(func(op vfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if second--; second == 0 && op.Kind.Changes() {
+			again = fs.CrashClone(vfs.CrashOptions{Seed: uint64(op.N), Unsynced: vfs.Unsynced(op.N % 3)})
+			promised = copyPromise(made)
+		} else if second == 0 {
+			second = 1
+		}
+		return nil
+	})
 	s, err := Open(crashConfig(fs, durability))
 	if err != nil {
 		t.Fatalf("reopen: %v", err)
 	}
 	n := run(t, s)
-	defer n.kill()
+	kill := sync.OnceFunc(n.kill)
+	defer kill()
 	for i := range h.entries {
 		sh := s.Shard(rhumb.ShardID(i + 1))
-		checkLog(t, h, sh, made, i)
+		frames := checkLog(t, h, sh, made, i)
 		checkShard(t, h.entries[i], sh, made, i)
+		// What was found is safe from now on.
+		mu.Lock()
+		made.frames[i] = frames
+		made.flushed[i], _ = sh.LastIndex()
+		mu.Unlock()
 	}
 	synctest.Wait() // files settle and are deleted again
 	for i := range h.entries {
@@ -43,11 +66,16 @@ func checkRecovery(t *testing.T, h *history, made promise, fs *vfs.Mem, durabili
 		last, _ := sh.Applied()
 		compareModel(t, sh, modelOf(h.entries[i], last))
 	}
+	kill()
+	if again != nil {
+		checkRecovery(t, h, promised, again, durability, 0)
+	}
 }
 
 // checkLog compares the entries that Raft would find with those that there were
-// after some frame: one that was promised, or a later one.
-func checkLog(t *testing.T, h *history, sh *Shard, made promise, i int) {
+// after some frame, one that was promised or a later one, and gives how many frames
+// those are.
+func checkLog(t *testing.T, h *history, sh *Shard, made promise, i int) int {
 	t.Helper()
 	first, _ := sh.FirstIndex()
 	last, _ := sh.LastIndex()
@@ -63,18 +91,15 @@ func checkLog(t *testing.T, h *history, sh *Shard, made promise, i int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := 0
-	if sh.store.cfg.Durability == DurabilityFsync {
-		from = made.frames[i]
-	}
-	for k := len(h.frames[i]); k >= from; k-- {
+	for k := len(h.frames[i]); k >= made.frames[i]; k-- {
 		want := h.terms(i, k)
 		if uint64(len(want)) == last && slices.Equal(got, want[first-1:]) && (first == 1 || want[first-2] == base) {
-			return
+			return k
 		}
 	}
 	t.Fatalf("I2: shard %d: entries from %d on (before it term %d) have terms %v, which was never so\nnow they have %v", sh.id, first, base, got,
 		h.terms(i, len(h.frames[i])))
+	return 0
 }
 
 func checkShard(t *testing.T, entries map[uint64]*raftpb.Entry, sh *Shard, made promise, i int) {
@@ -212,13 +237,20 @@ func crashEverywhere(t *testing.T, seed uint64, durability Durability) {
 		}
 	})
 	step := 1
-	if durability != DurabilityFsync && os.Getenv("RHUMB_SEEDS") == "" {
+	switch {
+	case os.Getenv("RHUMB_SEEDS") != "":
+	case testing.Short():
+		step = 7
+	case durability != DurabilityFsync:
 		step = 4 // the default has to be exact, the others cost the same time
 	}
 	for i := 0; i < len(moments); i += step {
-		m := moments[i]
+		m, second := moments[i], 0
+		if i%4 == 0 {
+			second = 1 + i*7%60
+		}
 		ok := t.Run(fmt.Sprintf("op %d %s %s", i, m.op.Kind, m.op.Name), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { checkRecovery(t, m.h, m.made, m.fs, durability) })
+			synctest.Test(t, func(t *testing.T) { checkRecovery(t, m.h, m.made, m.fs, durability, second) })
 		})
 		if !ok {
 			return

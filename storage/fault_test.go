@@ -40,7 +40,7 @@ func TestI1FailedOperations(t *testing.T) {
 					if _, err := fs.Stat("data/FORMAT"); err != nil {
 						return // nothing was promised yet
 					}
-					checkRecovery(t, h, h.made, fs, DurabilityFsync)
+					checkRecovery(t, h, h.made, fs, DurabilityFsync, 0)
 				})
 			})
 			if !ok {

@@ -20,7 +20,7 @@ import (
 type promise struct {
 	saved   [2]uint64 // last entry that done was called for (durability fsync)
 	flushed [2]uint64 // as FlushedIndex said
-	frames  [2]int    // how many frames done was called for
+	frames  [2]int    // how many frames done was called for (durability fsync)
 	commit  [2]uint64 // last entry whose Apply was called, so that Raft had committed it
 	starts  map[rhumb.PartitionRef]rhumb.Offset
 }
@@ -240,7 +240,9 @@ func (p *player) save(list []*raftpb.Entry) error {
 	p.h.mu.Lock()
 	defer p.h.mu.Unlock()
 	p.h.made.saved[p.n] = list[len(list)-1].GetIndex()
-	p.h.made.frames[p.n] = len(p.h.frames[p.n])
+	if p.sh.store.cfg.Durability == DurabilityFsync {
+		p.h.made.frames[p.n] = len(p.h.frames[p.n])
+	}
 	p.h.made.flushed[p.n] = p.sh.FlushedIndex()
 	return nil
 }
