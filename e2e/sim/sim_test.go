@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	seeds     = flag.Int("sim.seeds", 0, "how many seeds to run (default: 100, or 20 with -short)")
+	seeds     = flag.Int("sim.seeds", 0, "how many seeds to run (default: 100, 20 under the race detector, 4 with -short)")
 	firstSeed = flag.Uint64("sim.seed", 0, "first seed")
 	keepLog   = flag.Bool("sim.log", false, "keep the event log of every seed, not only of failures")
 )
@@ -22,11 +22,13 @@ var (
 //	go test ./e2e/sim -run TestSimulation -sim.seed 17 -sim.seeds 1
 func TestSimulation(t *testing.T) {
 	count := uint64(100)
-	if testing.Short() {
-		count = 20
-	}
-	if *seeds > 0 {
+	switch {
+	case *seeds > 0:
 		count = uint64(*seeds)
+	case underRace:
+		count = 20
+	case testing.Short():
+		count = 4
 	}
 	for seed := *firstSeed; seed < *firstSeed+count; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
