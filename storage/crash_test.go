@@ -210,6 +210,19 @@ func TestI1I2I12CrashAtEveryOperation(t *testing.T) {
 	}
 }
 
+// crashStep is every how many operations there is a crash.
+func crashStep(durability Durability) int {
+	switch {
+	case os.Getenv("RHUMB_SEEDS") != "":
+		return 1
+	case testing.Short():
+		return 10
+	case durability != DurabilityFsync:
+		return 4 // the default has to be exact, the others cost the same time
+	}
+	return 1
+}
+
 // crashEverywhere plays one history and recovers from a crash at each operation.
 // The clones are taken while it runs and checked afterwards, each with the promises
 // of its moment: entries that were cancelled later are compared with their own.
@@ -236,14 +249,7 @@ func crashEverywhere(t *testing.T, seed uint64, durability Durability) {
 			t.Errorf("the history does too little")
 		}
 	})
-	step := 1
-	switch {
-	case os.Getenv("RHUMB_SEEDS") != "":
-	case testing.Short():
-		step = 7
-	case durability != DurabilityFsync:
-		step = 4 // the default has to be exact, the others cost the same time
-	}
+	step := crashStep(durability)
 	for i := 0; i < len(moments); i += step {
 		m, second := moments[i], 0
 		if i%4 == 0 {
