@@ -31,7 +31,7 @@ type Config struct {
 	FlushInterval Duration    `yaml:"flush_interval" doc:"How often durability interval flushes. 1ms to 1m."`
 	Shards        int         `yaml:"shards" doc:"Data shards (Raft groups) of the region. Fixed when the data directory is made. 1 to 1024."`
 	ConfigStore   ConfigStore `yaml:"config_store"`
-	Listeners     []Listener  `yaml:"listeners" doc:"Where clients and other regions connect; several per protocol are allowed. Giving the list replaces the default one: kafka, admin on their default ports on loopback, and no geo."`
+	Listeners     []Listener  `yaml:"listeners" doc:"Where clients and other regions connect; several per protocol are allowed, but one of geo. Giving the list replaces the default one: kafka, admin on their default ports on loopback, and no geo."`
 	Links         []Link      `yaml:"links,omitempty" doc:"What differs from the rule, link by link. A region that is not named is dialled at the geo addresses of its document."`
 	Limits        Limits      `yaml:"limits"`
 	MinFree       MinFree     `yaml:"min_free"`

@@ -16,29 +16,25 @@ import (
 	"github.com/rhumbmq/rhumb/replicator"
 )
 
-// openLinks starts the links, if there is a geo listener. Several are one
-// socket each in Kafka's and HTTP's case; links dial and accept on the first.
+// openLinks starts the links, if there is a geo listener. The configuration
+// allows one: links dial and accept on the same socket.
 func (s *Server) openLinks(context.Context) error {
 	listeners := s.listeners(config.ProtocolGeo)
 	if len(listeners) == 0 {
 		return nil
 	}
 	l := listeners[0]
-	source, err := s.geoTLS(l)
-	if err != nil {
-		return err
+	if s.in.udp[l.Name] == nil {
+		if _, err := s.bind(l); err != nil {
+			return err
+		}
 	}
-	socket, err := s.opts.ListenGeo(l.Bind)
-	if err != nil {
-		return err
-	}
-	s.onClose(socket.Close)
 	data, mesh := s.room.store.Identity()
 	limits := s.cfg.Limits
 	m, err := replicator.New(replicator.Config{
 		Self:   replicator.Identity{Mesh: mesh, Name: s.cfg.Region.Name, Number: s.room.self.Number, Data: data},
-		Region: s.room.region, Policy: s.room.view, PacketConn: socket, Resolve: s.resolve,
-		Certs:  source,
+		Region: s.room.region, Policy: s.room.view, PacketConn: s.in.udp[l.Name], Resolve: s.resolve,
+		Certs:  s.in.certs[l.Name],
 		Logger: s.opts.Logger, // it adds the region's name itself
 		Limits: replicator.Limits{
 			SendBudget: int64(limits.LinkMemory), ReceiveBudget: int64(limits.LinkReceive), Window: int64(limits.LinkWindow),
@@ -51,14 +47,6 @@ func (s *Server) openLinks(context.Context) error {
 	s.onClose(m.Close)
 	s.parts.start("links", m.Run, nil)
 	return nil
-}
-
-// geoTLS gives the certificates of links.
-func (s *Server) geoTLS(l config.Listener) (*certs.Source, error) {
-	if s.opts.GeoTLS != nil {
-		return s.opts.GeoTLS, nil
-	}
-	return certs.Open(certs.Files{CA: l.TLS.CA, Cert: l.TLS.Cert, Key: l.TLS.Key})
 }
 
 // resolve finds the address to dial for a region: the one that the
@@ -85,13 +73,15 @@ func (s *Server) openKafka(context.Context) error {
 	for _, l := range s.listeners(config.ProtocolKafka) {
 		var conf *tls.Config
 		if l.TLS != nil {
-			source, err := certs.Open(certs.Files{Cert: l.TLS.Cert, Key: l.TLS.Key})
-			if err != nil {
-				return errors.Join(err, k.Close())
-			}
-			conf = certs.Server(source)
+			conf = certs.Server(s.in.certs[l.Name])
 		}
-		if _, err := k.Listen(kafka.Listener{Name: l.Name, Bind: l.Bind, Advertise: l.Advertise, TLS: conf}); err != nil {
+		door := kafka.Listener{Name: l.Name, Bind: l.Bind, Advertise: l.Advertise, TLS: conf}
+		if bound := s.in.tcp[l.Name]; bound != nil {
+			err = k.AddListener(door, bound)
+		} else {
+			_, err = k.Listen(door)
+		}
+		if err != nil {
 			return errors.Join(err, k.Close())
 		}
 	}
@@ -104,9 +94,7 @@ func (s *Server) openAdmin(context.Context) error {
 	data, mesh := s.room.store.Identity()
 	live := admin.Live{Region: s.room.region, Broker: s.room.broker}
 	for _, l := range s.listeners(config.ProtocolAdmin) {
-		host, _, _ := net.SplitHostPort(advertised(l)) // validated by the configuration
 		cfg := admin.Config{
-			Hosts: []string{host},
 			Identity: admin.Identity{
 				Name: s.cfg.Region.Name, Number: s.room.self.Number, Mesh: mesh, Cluster: s.room.broker.ClusterID(),
 				Data: data, Node: nodeID(s.room.self.Number, 0),
@@ -116,18 +104,22 @@ func (s *Server) openAdmin(context.Context) error {
 			Metrics: s.metrics(), Token: s.cfg.Admin.Token,
 			StopGrace: time.Second, Logger: s.log,
 		}
+		if host, _, err := net.SplitHostPort(advertised(l)); err == nil {
+			cfg.Hosts = []string{host}
+		}
 		if l.TLS != nil {
-			source, err := certs.Open(certs.Files{CA: l.TLS.CA, Cert: l.TLS.Cert, Key: l.TLS.Key})
-			if err != nil {
-				return err
-			}
-			cfg.TLS = certs.AdminServer(source, mesh)
+			cfg.TLS = certs.AdminServer(s.in.certs[l.Name], mesh)
 		}
 		a, err := admin.New(cfg)
 		if err != nil {
 			return err
 		}
-		socket, err := a.Listen(l.Bind)
+		socket := s.in.tcp[l.Name]
+		if socket == nil {
+			socket, err = a.Listen(l.Bind)
+		} else {
+			err = cfg.CheckExposure(socket.Addr())
+		}
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"slices"
 
@@ -24,6 +25,8 @@ func (s *Server) open(ctx context.Context) error {
 		what string
 		do   func(context.Context) error
 	}{
+		{"certificates", s.openCerts},
+		{"addresses", s.bindChosen},
 		{"configuration store", s.openView},
 		{"storage", s.openStorage},
 		{"registration", s.register},
@@ -112,10 +115,13 @@ func (s *Server) register(ctx context.Context) error {
 		Addresses: map[string][]string{}, State: configstore.RegionActive,
 	}
 	for _, l := range s.cfg.Listeners {
-		if l.Protocol == config.ProtocolGeo {
-			doc.Geo = append(doc.Geo, advertised(l))
-		} else {
-			doc.Addresses[l.Protocol] = append(doc.Addresses[l.Protocol], advertised(l))
+		addr := advertised(l)
+		switch {
+		case addr == "": // bound to every address: nobody can be told which to use
+		case l.Protocol == config.ProtocolGeo:
+			doc.Geo = append(doc.Geo, addr)
+		default:
+			doc.Addresses[l.Protocol] = append(doc.Addresses[l.Protocol], addr)
 		}
 	}
 	known, isKnown := s.room.view.Region(doc.Name)
@@ -147,9 +153,15 @@ func (s *Server) highestNumber() rhumb.RegionNumber {
 	return highest
 }
 
+// advertised gives the address that others are told, "" if there is none.
 func advertised(l config.Listener) string {
 	if l.Advertise != "" {
 		return l.Advertise
+	}
+	host, port, err := net.SplitHostPort(l.Bind)
+	ip := net.ParseIP(host)
+	if err != nil || host == "" || port == "0" || ip != nil && ip.IsUnspecified() {
+		return ""
 	}
 	return l.Bind
 }

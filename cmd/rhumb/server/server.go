@@ -52,6 +52,7 @@ type Server struct {
 	killing sync.Once
 	ended   chan struct{} // closed when Run has returned
 	serving atomic.Bool   // between ready and the beginning of the stop
+	in      inputs        // set by open
 	room    rooms         // set by open, before ready is closed
 }
 
