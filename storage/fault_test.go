@@ -20,8 +20,12 @@ import (
 // for good: the store ends or tries again, never hangs, and what it had promised
 // is there when it is opened on a disk that works.
 func TestI1FailedOperations(t *testing.T) {
+	step := 61
+	if testing.Short() {
+		step = 173
+	}
 	for _, fault := range []error{syscall.EIO, syscall.ENOSPC, &vfs.ShortWrite{N: 100, Err: syscall.ENOSPC}} {
-		for n := 3; n < 700; n += 61 {
+		for n := 3; n < 700; n += step {
 			ok := t.Run(fmt.Sprintf("%v from operation %d", fault, n), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var mu sync.Mutex // Pebble and the settler work side by side
