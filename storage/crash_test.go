@@ -3,10 +3,12 @@ package storage
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -189,19 +191,32 @@ func compareModel(t *testing.T, sh *Shard, m model) {
 	}
 }
 
-// crashSeeds is how many histories a test plays; RHUMB_SEEDS plays more.
-func crashSeeds(t *testing.T, n uint64) uint64 {
-	if s, err := strconv.ParseUint(os.Getenv("RHUMB_SEEDS"), 10, 64); err == nil {
-		return s
+// crashSeeds gives the histories that a test plays: n of them, one in short mode,
+// or those from first on that RHUMB_SEEDS=count or RHUMB_SEEDS=count,first asks for.
+func crashSeeds(t *testing.T, n uint64) (seeds []uint64) {
+	t.Helper()
+	first := uint64(0)
+	if s := os.Getenv("RHUMB_SEEDS"); s != "" {
+		count, from, _ := strings.Cut(s, ",")
+		var err1, err2 error
+		n, err1 = strconv.ParseUint(count, 10, 64)
+		if from != "" {
+			first, err2 = strconv.ParseUint(from, 10, 64)
+		}
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+	} else if testing.Short() {
+		n = 1
 	}
-	if testing.Short() {
-		return 1
+	for i := range n {
+		seeds = append(seeds, first+i)
 	}
-	return n
+	return seeds
 }
 
 func TestI1I2I12CrashAtEveryOperation(t *testing.T) {
-	for seed := range crashSeeds(t, 1) {
+	for _, seed := range crashSeeds(t, 1) {
 		for _, durability := range []Durability{DurabilityFsync, DurabilityNone} {
 			t.Run(fmt.Sprintf("seed %d %v", seed, durability), func(t *testing.T) {
 				crashEverywhere(t, seed, durability)

@@ -188,7 +188,7 @@ func (f *filling) check(m fillMoment, i int) {
 }
 
 func TestI1I2CrashAtEveryOperationOfAnInstallation(t *testing.T) {
-	for seed := range crashSeeds(t, 1) {
+	for _, seed := range crashSeeds(t, 1) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { crashInstallation(t, seed) })
 		})

@@ -106,13 +106,11 @@ func (l *Log) readHeads() (heads []*head, spares []string, err error) {
 		if _, ok := parseName(name, freeSuffix); ok {
 			spares = append(spares, path)
 		}
-		if id, ok := parseName(name, logSuffix); ok {
+		if _, ok := parseName(name, logSuffix); ok {
 			h, err := readHead(l.cfg.FS, path)
 			if err != nil {
 				return nil, nil, fmt.Errorf("commitlog: open %s: %w", path, err)
 			}
-			h.name = id
-			h.started = h.started && h.id == id
 			heads = append(heads, h)
 		}
 	}
@@ -126,6 +124,7 @@ func readHead(fs vfs.FS, path string) (*head, error) {
 	}
 	defer f.Close()
 	h := &head{path: path}
+	h.name, _ = parseName(filepath.Base(path), logSuffix)
 	if h.size, err = f.Size(); err != nil {
 		return nil, err
 	}
@@ -143,7 +142,9 @@ func readHead(fs vfs.FS, path string) (*head, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.started = true
+	if h.started = h.id == h.name; !h.started {
+		return h, nil
+	}
 	s := &scanner{r: f, size: h.size, seed: h.seed()}
 	fh, err := s.header(framesStart)
 	if err == errNoFrame || err == errTornBody {

@@ -168,7 +168,7 @@ type FileReport struct {
 	ID     uint64
 	Prev   Mark  // the file before, and where its frames end
 	Size   int64 // of the file
-	End    int64 // of the intact frames
+	End    int64 // of the intact frames; 0 if the file has no header
 	Mark   Mark  // the highest flushed mark in the file: it may name an earlier file
 	Beyond int64 // if not 0, something that was a frame stands behind End, up to here
 	Reason string
@@ -177,20 +177,26 @@ type FileReport struct {
 // ScanFile reads one file of a log, which may be damaged or in use, changes
 // nothing, and calls fn for each intact frame. It is for tools: what a whole log
 // makes of the file is decided by [Open]. Frames that fn gets are its own. A file
-// that has no header is of kind corrupt.
+// without a header is as [Open] sees it, too: prepared, and not begun, if there is
+// nothing Beyond.
 func ScanFile(fs vfs.FS, path string, fn func(pos int64, f *Frame, locs []Location) error) (FileReport, error) {
 	h, err := readHead(fs, path)
 	if err != nil {
 		return FileReport{}, err
-	}
-	if !h.started {
-		return FileReport{Size: h.size}, &CorruptError{File: path, ID: h.name, Reason: "no file header"}
 	}
 	f, err := fs.Open(path)
 	if err != nil {
 		return FileReport{}, err
 	}
 	defer f.Close()
+	if !h.started {
+		t, err := readTraces(f, h)
+		rep := FileReport{ID: h.name, Size: h.size, Mark: t.mark, Beyond: t.end}
+		if t.end > 0 {
+			rep.Reason = "no file header"
+		}
+		return rep, err
+	}
 	s := &scanner{r: f, size: h.size, seed: h.seed()}
 	r, err := s.scan(framesStart, func(pos int64, fh *frameHeader, body []byte) error {
 		frame, locs, err := decodeBody(fh, bytes.Clone(body), h.id, pos)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -22,6 +23,14 @@ import (
 func fill(t *testing.T) *vfs.Mem {
 	t.Helper()
 	fs := vfs.NewMem(vfs.MemConfig{})
+	fillDisk(t, fs, 0)
+	return fs
+}
+
+// fillDisk does what fill does, and lets every other entry move the log start so that
+// as many records stay, if keep is not 0: files are deleted, and used again.
+func fillDisk(t *testing.T, fs *vfs.Mem, keep rhumb.Offset) {
+	t.Helper()
 	s, err := storage.Open(storage.Config{FS: fs, Dir: "data", Shards: 1, FileSize: 64 << 10, MinFree: -1, Reserve: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -47,10 +56,16 @@ func fill(t *testing.T) *vfs.Mem {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		err := sh.Apply(&storage.Update{Index: i, Term: 1, Batches: []storage.BatchRef{
-			{Partition: 5, Index: i, Envelope: e, Base: base, MaxTimestamp: 1, Bytes: data}}})
-		if err != nil {
+		u := &storage.Update{Index: i, Term: 1, Batches: []storage.BatchRef{
+			{Partition: 5, Index: i, Envelope: e, Base: base, MaxTimestamp: 1, Bytes: data}}}
+		if keep > 0 && i%2 == 0 && base > keep {
+			u.LogStarts = []storage.LogStart{{Partition: 5, Start: base - keep}}
+		}
+		if err := sh.Apply(u); err != nil {
 			t.Fatal(err)
+		}
+		if keep > 0 {
+			synctest.Wait()
 		}
 	}
 	synctest.Wait()
@@ -61,7 +76,6 @@ func fill(t *testing.T) *vfs.Mem {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return fs
 }
 
 func flip(t *testing.T, fs *vfs.Mem, name string, pos int64) {
@@ -181,6 +195,43 @@ func TestVerifyTornTailIsNoDamage(t *testing.T) {
 			return
 		}
 		t.Error("no frame was hit")
+	})
+}
+
+// TestVerifyAfterAnyCrash looks at what crashes leave, also files that are prepared, or
+// half-way used again: nothing of it is damage.
+func TestVerifyAfterAnyCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem(vfs.MemConfig{})
+		var mu sync.Mutex
+		var clones []*vfs.Mem
+		ops := uint64(0)
+		fs.SetHook(func(op vfs.Op) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if op.Kind.Changes() {
+				if ops++; ops%2 == 0 {
+					clones = append(clones, fs.CrashClone(vfs.CrashOptions{Seed: ops}))
+				}
+			}
+			return nil
+		})
+		fillDisk(t, fs, 30)
+		torn := 0
+		for i, clone := range clones {
+			if _, err := clone.Stat("data/FORMAT"); err != nil {
+				continue
+			}
+			var out strings.Builder
+			r, err := Verify(&out, clone, "data")
+			if err != nil || r.Verdict() != Sound {
+				t.Fatalf("clone %d: %v, %d:\n%s", i, err, r.Verdict(), &out)
+			}
+			torn += len(r.Problems)
+		}
+		if names, _ := fs.List("data/log"); len(clones) < 100 || torn == 0 || names[0] < "0000000000000002" {
+			t.Errorf("%d clones, %d torn, %v", len(clones), torn, names)
+		}
 	})
 }
 

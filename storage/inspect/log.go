@@ -49,8 +49,8 @@ func (l *look) dumpFrame(pos int64, f *commitlog.Frame) {
 	}
 }
 
-// judgeLogs tells torn tails from damage: damage lies below a flushed mark, or
-// before where the next file says that the frames end.
+// judgeLogs tells torn tails from damage, which lies below the highest flushed mark.
+// Files before that one were flushed to their end, which the next file tells.
 func (l *look) judgeLogs() {
 	var mark commitlog.Mark
 	for _, f := range l.logs {
@@ -59,21 +59,23 @@ func (l *look) judgeLogs() {
 		}
 	}
 	for i, f := range l.logs {
-		end := commitlog.Mark{File: f.report.ID, Pos: f.report.End}
-		promised := int64(0)
-		if i+1 < len(l.logs) && l.logs[i+1].report.Prev.File == f.report.ID {
-			promised = l.logs[i+1].report.Prev.Pos
+		r := &f.report
+		var end, flushed int64
+		if i+1 < len(l.logs) && l.logs[i+1].report.Prev.File == r.ID {
+			end = l.logs[i+1].report.Prev.Pos
 		}
-		p := Problem{File: f.name, Pos: f.report.End, What: f.report.Reason}
 		switch {
-		case end.Less(mark) && mark.File == end.File || f.report.End < promised:
-			if p.What == "" {
-				p.What = "frames are missing"
-			}
-		case f.report.Beyond > 0:
-			p.Torn = true
-		default:
+		case mark.File == r.ID:
+			flushed = mark.Pos
+		case mark.File > r.ID:
+			flushed = max(end, r.Beyond, 1)
+		}
+		if r.Beyond == 0 && r.End >= max(end, flushed) {
 			continue
+		}
+		p := Problem{File: f.name, Pos: r.End, What: r.Reason, Torn: r.End >= flushed}
+		if p.What == "" {
+			p.What = "frames are missing"
 		}
 		l.problem(p)
 	}

@@ -23,10 +23,10 @@ type tableFile struct {
 func (l *look) lookAtIndex(name string) {
 	l.report.Indexes++
 	l.withTable(name, index.MagicIndex, func(t *tableFile) {
-		t.in = filepath.Join("log", fmt.Sprintf("%016x.log", t.table.File))
+		t.data, t.in = nil, filepath.Join("log", fmt.Sprintf("%016x.log", t.table.File))
 		f, err := l.fs.Open(filepath.Join(l.dir, t.in))
 		if err != nil {
-			l.detailf("  its log file is gone: %v", err)
+			l.detailf("  its log file is gone, as a deletion leaves it: %v", err)
 		} else {
 			defer f.Close()
 			t.data = f
