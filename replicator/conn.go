@@ -108,7 +108,7 @@ func (c *conn) run(ctx context.Context) {
 	select {
 	case <-c.stopped:
 	case <-ctx.Done():
-		c.end(context.Cause(ctx))
+		c.end(errStopped)
 	case <-c.qc.Context().Done():
 		c.end(reading(context.Cause(c.qc.Context())))
 	}

@@ -164,6 +164,8 @@ func (f *flow) failed(ctx context.Context, st session.Status, err error) {
 	switch {
 	case state == SessionDiverged:
 		log.Error("logs have diverged, nothing flows", "life", f.source.life.String(), "common", int64(st.Common.Offset), "err", err)
+	case errors.Is(err, errLane):
+		log.Debug("session is interrupted", "err", err) // the link says what broke, once
 	case st.Code == wire.CodeNotFound:
 		log.Debug("partition is not there yet", "err", err) // normal for a moment after a topic is created
 	default:

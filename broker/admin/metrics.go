@@ -102,6 +102,9 @@ func (c *nodeCollector) logs(gauge func(name, help string, v float64, labels ...
 // state that is not among them has its series while the link is in it.
 var linkStates = []string{"connected", "flowing", "idle", "held", "stalled", "disconnected", "refused", "diverged"}
 
+// lagFigures is how many of a link's figures, the first ones, are about lag.
+const lagFigures = 3
+
 func (c *nodeCollector) link(l Link, emit func(Metric)) {
 	peer := string(l.Peer)
 	states := linkStates
@@ -116,14 +119,18 @@ func (c *nodeCollector) link(l Link, emit func(Metric)) {
 		Labels: []string{"peer_region", peer}, Value: l.RTT.Seconds()})
 	for direction, f := range map[string]Flow{"out": l.Out, "in": l.In} {
 		labels := []string{"peer_region", peer, "direction", direction}
-		for _, m := range []Metric{
+		figures := []Metric{
 			{Name: "rhumb_link_lag_records", Help: "Records that the destination has not confirmed; -1 unknown.", Value: float64(f.LagRecords)},
 			{Name: "rhumb_link_lag_bytes", Help: "Bytes that the destination has not confirmed; -1 unknown.", Value: float64(f.LagBytes)},
 			{Name: "rhumb_link_lag_seconds", Help: "Age of the oldest unconfirmed record.", Value: f.Lag.Seconds()},
 			{Name: "rhumb_link_bytes_total", Help: "Bytes of batches carried.", Value: float64(f.Bytes), Counter: true},
 			{Name: "rhumb_link_records_total", Help: "Records carried.", Value: float64(f.Records), Counter: true},
 			{Name: "rhumb_link_rewinds_total", Help: "Times that sending went back to the watermark.", Value: float64(f.Rewinds), Counter: true},
-		} {
+		}
+		if direction == "in" {
+			figures = figures[lagFigures:] // only a sender knows how far its destination is behind
+		}
+		for _, m := range figures {
 			m.Labels = labels
 			emit(m)
 		}

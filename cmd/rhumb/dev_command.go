@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rhumbmq/rhumb/cmd/rhumb/cli"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/dev"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -31,6 +34,9 @@ func devCommand() *cobra.Command {
 			for _, n := range names {
 				opts.Regions = append(opts.Regions, rhumb.RegionName(n))
 			}
+			if err := new(slog.Level).UnmarshalText([]byte(logLevel)); err != nil {
+				return cli.Usage(cmd, fmt.Errorf("--log-level %q: want debug, info, warn or error", logLevel))
+			}
 			opts.Out = cmd.OutOrStdout()
 			opts.Logger = newLogger(cmd.ErrOrStderr(), config.Log{Level: logLevel, Format: "auto"})
 			return dev.Run(cmd.Context(), opts)
@@ -46,6 +52,16 @@ func devCommand() *cobra.Command {
 	return cmd
 }
 
+// arguments checks how many there are. A wrong number is wrong usage.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := cobra.RangeArgs(least, most)(cmd, args); err != nil {
+			return cli.Usage(cmd, err)
+		}
+		return nil
+	}
+}
+
 func controlPath() string {
 	if path := os.Getenv("RHUMB_DEV"); path != "" {
 		return path
@@ -57,11 +73,11 @@ func devRegionCommand(control *string) *cobra.Command {
 	return &cobra.Command{
 		Use:       "region kill|start NAME",
 		Short:     "Kill a region of the running mesh as kill -9 would, or start it again",
-		Args:      cobra.ExactArgs(2),
+		Args:      arguments(2, 2),
 		ValidArgs: []string{"kill", "start"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] != "kill" && args[0] != "start" {
-				return fmt.Errorf("%q: want kill or start", args[0])
+				return cli.Usage(cmd, fmt.Errorf("%q: want kill or start", args[0]))
 			}
 			return sendDev(cmd.Context(), cmd.OutOrStdout(), *control, dev.Command{Do: args[0], Region: rhumb.RegionName(args[1])})
 		},
@@ -74,16 +90,18 @@ func devLinkCommand(control *string) *cobra.Command {
 		Short: "Cut, heal or change the network between two regions of the running mesh",
 		Long: "LINK is us-eu (both directions), 'us>eu' (only what travels from us to eu) or '*' (every link).\n" +
 			"SETTINGS is a list such as rtt=80ms,loss=1%,rate=100mbit; what it does not name stays. Keys: rtt, delay,\n" +
-			"jitter, loss, reorder, duplicate, rate, queue, cut. An rtt is for both directions together: each takes half.",
+			"jitter, loss, reorder, duplicate, rate (0: no limit), queue, cut. An rtt is for both directions together: each\n" +
+			"takes half. heal undoes a cut and nothing else. The configuration store is not behind these links: what it\n" +
+			"distributes, such as the deletion of a topic, reaches every region at once.",
 		Example: "  rhumb dev link us-eu cut\n  rhumb dev link us-eu heal\n  rhumb dev link us-ap set rtt=80ms,loss=1%",
-		Args:    cobra.RangeArgs(2, 3),
+		Args:    arguments(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			settings := map[string]string{"cut": "cut=true", "heal": "cut=false"}[args[1]]
 			switch {
 			case args[1] == "set" && len(args) == 3:
 				settings = args[2]
 			case settings == "" || len(args) == 3:
-				return fmt.Errorf("want LINK cut, LINK heal or LINK set SETTINGS")
+				return cli.Usage(cmd, errors.New("want LINK cut, LINK heal or LINK set SETTINGS"))
 			}
 			return sendDev(cmd.Context(), cmd.OutOrStdout(), *control, dev.Command{Do: "set", Link: args[0], Settings: settings})
 		},

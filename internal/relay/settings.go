@@ -119,7 +119,7 @@ func parseShare(s string) (float64, error) {
 const maxRate = 1e12
 
 func parseRate(s string) (int64, error) {
-	number, unit := s, 1.0
+	number, unit := s, 0.0 // without a unit only 0 is a rate: 100 could be anything
 	for _, u := range []struct {
 		suffix string
 		bits   float64
@@ -130,6 +130,9 @@ func parseRate(s string) (int64, error) {
 		}
 	}
 	f, err := strconv.ParseFloat(number, 64)
+	if err == nil && unit == 0 && f != 0 {
+		err = fmt.Errorf("%q has no unit: bit, kbit, mbit or gbit", s)
+	}
 	if err == nil && !(f >= 0 && f*unit <= maxRate) {
 		err = fmt.Errorf("%q is not within 0 and %g bit", s, float64(maxRate))
 	}

@@ -26,3 +26,13 @@ func TestSettingsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestRateNeedsAUnit: "rate=5" is more often a slip than five bits per second.
+func TestRateNeedsAUnit(t *testing.T) {
+	if _, err := (Settings{}).With("rate=5"); err == nil {
+		t.Error("a rate without a unit was accepted")
+	}
+	if s, err := (Settings{Rate: 7}).With("rate=0"); err != nil || s.Rate != 0 {
+		t.Errorf("rate=0 must lift the limit: %v, %v", s, err)
+	}
+}

@@ -37,10 +37,10 @@ func linkCommand() *cobra.Command {
 }
 
 func linkTable(w io.Writer, links []api.Link, partitions bool) {
-	row(w, "PEER", "STATE", "RTT", "OUT LAG", "OUT BYTES", "OUT AGE", "IN LAG", "OUT RATE", "IN RATE", "LAST ERROR")
+	row(w, "PEER", "STATE", "RTT", "OUT LAG", "OUT BYTES", "OUT AGE", "OUT RATE", "IN RATE", "LAST ERROR")
 	for _, l := range links {
 		row(w, l.Peer, l.State, seconds(l.RTT), figure(l.Out.LagRecords), figure(l.Out.LagBytes), seconds(l.Out.LagSeconds),
-			figure(l.In.LagRecords), rate(l.Out.BytesPerSecond), rate(l.In.BytesPerSecond), l.LastError)
+			rate(l.Out.BytesPerSecond), rate(l.In.BytesPerSecond), l.LastError)
 	}
 	if !partitions {
 		return

@@ -95,7 +95,11 @@ func reportTable(w io.Writer, r verify.Report) {
 		fmt.Fprintln(w, strings.TrimSpace("cannot tell: "+p.Topic+" "+p.Message))
 	}
 	words := map[verify.State]string{verify.Equal: "equal", verify.Differs: "different", verify.Unknown: "cannot tell: not all could be compared"}
-	fmt.Fprintf(w, "%s and %s: %s (%d topics, %d equal records)\n", r.A, r.B, words[r.State], r.Topics, r.Records)
+	word := words[r.State]
+	if late := lateRecords(r); r.State == verify.Equal && late > 0 {
+		word = fmt.Sprintf("equal as far as both have it; %d records are still on their way", late)
+	}
+	fmt.Fprintf(w, "%s and %s: %s (%d topics, %d equal records)\n", r.A, r.B, word, r.Topics, r.Records)
 }
 
 func lateText(o verify.Origin) string {
@@ -142,4 +146,14 @@ func rangesText(ranges []verify.Range, more bool) string {
 		all = append(all, "…")
 	}
 	return strings.Join(all, ", ")
+}
+
+// lateRecords is how many offsets one of the regions does not account for yet.
+func lateRecords(r verify.Report) (n int64) {
+	for _, o := range r.Origins {
+		for _, late := range o.Late {
+			n += late
+		}
+	}
+	return n
 }

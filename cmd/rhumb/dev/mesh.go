@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -103,7 +104,7 @@ func (m *mesh) makeDir() (remove func(error), err error) {
 		if m.dir, err = filepath.Abs(m.opts.Data); err != nil {
 			return nil, err
 		}
-		return func(error) {}, os.MkdirAll(m.dir, 0o755)
+		return func(error) {}, claim(m.dir)
 	}
 	if m.dir, err = os.MkdirTemp("", "rhumb-dev-"); err != nil {
 		return nil, err
@@ -115,6 +116,19 @@ func (m *mesh) makeDir() (remove func(error), err error) {
 		}
 		os.RemoveAll(m.dir)
 	}, nil
+}
+
+// claim makes a directory for a mesh, or takes one that holds a mesh already. A
+// directory of something else is left alone.
+func claim(dir string) error {
+	names, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(dir, storeName)); len(names) > 0 && errors.Is(err, fs.ErrNotExist) {
+		return rhumb.Errorf(rhumb.KindInvalid, "%s is not empty and holds no development mesh: name another directory with --data", dir)
+	}
+	return os.MkdirAll(dir, 0o755)
 }
 
 func (m *mesh) run(ctx context.Context, control func(context.Context) error) error {

@@ -61,7 +61,10 @@ func (m *mesh) prepare(ctx context.Context) error {
 	return nil
 }
 
-func (m *mesh) storeDir() string { return filepath.Join(m.dir, "config-store") }
+// storeName is the configuration store's directory in that of the mesh.
+const storeName = "config-store"
+
+func (m *mesh) storeDir() string { return filepath.Join(m.dir, storeName) }
 
 // seedStore registers the regions, in order, and lets public/default flow
 // between all of them.

@@ -60,18 +60,8 @@ func (s *Server) links() []admin.Link {
 			a.Out.LagBytes += p.Lag.Bytes
 			a.Out.Lag = max(a.Out.Lag, p.Lag.Age)
 		}
-		known := true
 		for _, p := range l.Inbound {
 			a.Partitions = append(a.Partitions, inbound(l.Number, p))
-			switch {
-			case !p.Open:
-				known = false
-			case known:
-				a.In.LagRecords = max(a.In.LagRecords, 0) + max(0, int64(p.Head-1-p.Watermark))
-			}
-		}
-		if !known {
-			a.In.LagRecords = -1
 		}
 		out = append(out, a)
 	}
@@ -95,16 +85,13 @@ func linkState(l replicator.LinkStatus) string {
 	return string(severity[worst])
 }
 
-// inbound tells what the peer said of itself. Without a session, nothing is known.
+// inbound tells how far this region is. How far that is behind only the sender
+// knows: what it said last may be old.
 func inbound(peer rhumb.RegionNumber, p replicator.InboundStatus) admin.LinkPartition {
-	lp := admin.LinkPartition{
+	return admin.LinkPartition{
 		Topic: p.Topic, Partition: p.Partition, Region: peer, Life: p.Life, End: p.Head - 1, Confirmed: p.Watermark,
 		LagRecords: -1, LagBytes: -1,
 	}
-	if p.Open {
-		lp.LagRecords = max(0, int64(p.Head-1-p.Watermark))
-	}
-	return lp
 }
 
 func outbound(self rhumb.RegionNumber, p replicator.PartitionStatus) admin.LinkPartition {

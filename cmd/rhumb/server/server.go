@@ -104,6 +104,9 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	err := s.serve(ctx)
 	if s.isKilled() {
+		for _, socket := range s.in.udp {
+			socket.Close() // the dead do not say goodbye to their peers
+		}
 		s.room.store.Kill()
 		s.parts.kill()
 		s.close()
