@@ -97,8 +97,8 @@ func (l *Log) tidy(heads []*head, spares []string) error {
 		}
 		changed = true
 		retire := l.files.retirePath
-		if h.torn {
-			retire = l.cfg.FS.Remove // a spare has its old header, or nothing: see readTraces
+		if h.torn || h.started && !h.hasStart {
+			retire = l.cfg.FS.Remove // a spare shows one life whole, or nothing: see readTraces
 		}
 		if err := retire(h.path); err != nil {
 			return err

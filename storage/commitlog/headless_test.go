@@ -188,3 +188,35 @@ func TestSeedOfAFrame(t *testing.T) {
 		}
 	}
 }
+
+// TestI12SpareShowsOneLife cuts a file that was used again and whose new header is on
+// disk, but not its first frame. What is left of both lives could be taken for traces
+// of a third: the file is not used again.
+func TestI12SpareShowsOneLife(t *testing.T) {
+	fs := vfs.NewMem(vfs.MemConfig{})
+	cfg := Config{FS: fs, FileSize: 64 << 10}
+	l := start(t, cfg)
+	fill(l, 1, 4, 20<<10)
+	f, err := fs.Open(firstFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := make([]byte, 4096)
+	if _, err := f.ReadAt(old, 0); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if err := l.Remove(1); err != nil { // it becomes file 3
+		t.Fatal(err)
+	}
+	fill(l, 5, 3, 20<<10)
+	fs = fs.CrashClone(vfs.CrashOptions{})
+	put(t, fs, thirdFile, framesStart, old[framesStart:])
+	cfg.FS = fs
+	l2, rep := openLog(t, cfg)
+	defer l2.Close()
+	names, err := fs.List("log")
+	if err != nil || len(names) != 1 || rep.CutAt.File != 2 {
+		t.Errorf("files %v, %v, report %+v", names, err, rep)
+	}
+}
