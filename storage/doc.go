@@ -29,9 +29,20 @@
 // and the frames of the files that have not settled; Raft then applies again what
 // lies above the applied index, and nothing below it.
 //
+// Missing files: the state database has a row for each settled file that must be
+// there, and the newest file that there was. A file is deleted in this order, each
+// step safe before the next: its row, the log file, the index. Files that have not
+// settled are never deleted, and each names the one before it. So whatever else is
+// missing was taken away: a log file with a row, or whose index holds something that
+// log starts have not passed; an index of a file with a row; a file that another
+// names; what the newest should be. It is refused by name, and an index is not made
+// again, since only the shards know what in an entry is a batch. Apart from that a
+// partition's offsets have no holes, at the start and in each read. Directories of
+// older versions have no such rows: they are written at the first start.
+//
 // Crash cases: an index file without its log file is what a deletion left, and is
-// removed. A log file without an index below the last settled one is a deletion
-// that the crash took back, and is removed again; above it, it has not settled.
+// removed. A settled log file without index and row is a deletion that the crash took
+// back, and is removed again.
 // Rows of settled files are ignored. Index files appear by rename, whole.
 //
 // # Data directory

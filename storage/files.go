@@ -95,6 +95,22 @@ func (f *fileSet) dead() (ids []uint64) {
 	return ids
 }
 
+// isLive tells if something is left of a settled file that a log start has not
+// passed; the caller's own guard does not count.
+func (f *fileSet) isLive(id uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.settled[id]
+	return s != nil && s.live > 1
+}
+
+// passed notes that all files up to id have settled or are gone.
+func (f *fileSet) passed(id uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.through = max(f.through, id)
+}
+
 // remove forgets a settled file that is gone.
 func (f *fileSet) remove(id uint64) *index.Table {
 	f.mu.Lock()

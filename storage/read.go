@@ -49,7 +49,8 @@ type OriginQuery struct {
 var errRetry = errors.New("storage: view is out of date")
 
 // Read gives whole batches. A From below the log start is of kind out of range; a
-// partition of which nothing is stored has no batches.
+// partition of which nothing is stored has no batches. Offsets have no holes from the
+// log start to the end: one is of kind corrupt, not an empty result.
 func (sh *Shard) Read(q Query) ([]Stored, error) {
 	return sh.read(q.Partition, q.MaxBytes, func(v *index.View) (next func() (*index.Ref, error), err error) {
 		if q.From < v.Start {
@@ -60,11 +61,20 @@ func (sh *Shard) Read(q Query) ([]Stored, error) {
 		if err != nil {
 			return nil, err
 		}
+		want, end := q.From, min(q.Limit, v.End)
 		return func() (*index.Ref, error) {
 			r, err := c.Next()
-			if r == nil || r.Base >= q.Limit {
+			switch {
+			case err != nil || want >= end:
 				return nil, err
+			case r == nil:
+				return nil, hole(q.Partition, want, end)
+			case r.Base > want && want > q.From:
+				return nil, nil // what lies before the hole is given
+			case r.Base > want:
+				return nil, hole(q.Partition, want, r.Base)
 			}
+			want = r.Last() + 1
 			return r, nil
 		}, nil
 	})

@@ -63,14 +63,21 @@ func (s *Store) open() (err error) {
 	for id := range s.format.shards + 1 {
 		s.shards = append(s.shards, newShard(s, rhumb.ShardID(id)))
 	}
-	tables, err := s.openTables()
+	check, err := s.newFileCheck()
+	if err != nil {
+		return err
+	}
+	tables, err := s.openTables(check)
 	if err != nil {
 		return err
 	}
 	for _, sh := range s.shards {
-		if err := sh.load(tables); err != nil {
+		if err := sh.load(tables, check.logs); err != nil {
 			return fmt.Errorf("storage: shard %d: %w", sh.id, err)
 		}
+	}
+	if err := s.checkLive(check, tables); err != nil {
+		return err
 	}
 	for _, t := range tables {
 		s.files.unguard(t.File)
@@ -86,6 +93,9 @@ func (s *Store) open() (err error) {
 		if err := sh.finishReplay(ends[sh.id]); err != nil {
 			return fmt.Errorf("storage: shard %d: %w", sh.id, err)
 		}
+	}
+	if err := s.finishDeleting(check); err != nil {
+		return err
 	}
 	s.wake()
 	s.openReserve()
@@ -131,34 +141,29 @@ func (s *Store) openReserve() {
 	s.space.held = err == nil && info.Size >= s.cfg.Reserve
 }
 
-// openTables reads the directories of the index files and cleans up what a crash
-// in the middle of settling or deleting left.
-func (s *Store) openTables() ([]*index.Table, error) {
-	logs := map[uint64]bool{}
-	for _, f := range s.log.Files() {
-		logs[f.ID] = true
-	}
+// openTables reads the directories of the index files, also those whose log file is
+// gone, and removes what a crash in the middle of settling left.
+func (s *Store) openTables(check *fileCheck) (tables []*index.Table, err error) {
 	names, err := s.cfg.FS.List(s.path(indexDir))
 	if err != nil {
 		return nil, err
 	}
-	var tables []*index.Table // by file, since names sort
-	for _, name := range names {
-		id, ok := parseIndexName(name)
-		switch {
-		case strings.HasSuffix(name, tmpSuffix), ok && !logs[id]:
-			// Not finished, or its log file was deleted: see removeDead.
+	for _, name := range names { // sorted, so by file
+		if strings.HasSuffix(name, tmpSuffix) {
 			if err := s.cfg.FS.Remove(s.path(indexDir, name)); err != nil {
 				return nil, err
 			}
 			continue
-		case !ok:
+		}
+		id, ok := parseIndexName(name)
+		if !ok {
 			continue
 		}
 		dir, err := s.readIndex(id)
 		if err != nil {
 			return nil, fmt.Errorf("storage: %s: %w", s.path(indexDir, name), err)
 		}
+		check.Indexes[id] = false
 		t := s.newTable(id, dir)
 		s.files.add(id, t)
 		tables = append(tables, t)
@@ -168,18 +173,9 @@ func (s *Store) openTables() ([]*index.Table, error) {
 				sh.settled.Store(max(sh.settled.Load(), e.Index))
 			}
 		}
-		delete(logs, id)
 	}
-	for id := range logs {
-		// Files settle in order: this one had settled and was deleted, but the crash
-		// took that back.
-		if id < s.files.settledThrough() {
-			if err := s.log.Remove(id); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return tables, nil
+	s.files.passed(check.SettledThrough())
+	return tables, s.refuse(check.Missing())
 }
 
 func (s *Store) readIndex(id uint64) (*index.Directory, error) {
@@ -203,8 +199,9 @@ func (s *Store) readIndex(id uint64) (*index.Directory, error) {
 	return dir, err
 }
 
-// load reads what the state database and the tables have of the shard.
-func (sh *Shard) load(tables []*index.Table) error {
+// load reads what the state database and the tables have of the shard; logs are the
+// log files that are there.
+func (sh *Shard) load(tables []*index.Table, logs map[uint64]bool) error {
 	db := sh.store.db
 	applied, err := db.Applied(sh.id)
 	if err != nil {
@@ -229,16 +226,25 @@ func (sh *Shard) load(tables []*index.Table) error {
 	}
 	for _, t := range tables {
 		for _, p := range t.Dir.Parts {
-			if p.Key.Shard != sh.id {
+			ix := sh.parts[p.Key.Partition]
+			if p.Key.Shard != sh.id || ix == nil || p.Last < ix.Start() {
 				continue
 			}
-			if ix := sh.parts[p.Key.Partition]; ix != nil && p.Last >= ix.Start() && ix.AddPart(p) {
+			if p.Base > ix.End() {
+				return hole(p.Key.Partition, ix.End(), p.Base)
+			}
+			if ix.AddPart(p) {
 				sh.store.files.count(t.File, 1)
 			}
 		}
 	}
+	return sh.loadRefs(settled, logs)
+}
+
+// loadRefs reads the rows of batches that have not settled.
+func (sh *Shard) loadRefs(settled uint64, logs map[uint64]bool) error {
 	through := sh.store.files.settledThrough()
-	return db.Refs(sh.id, func(id rhumb.PartitionID, r index.Ref) error {
+	return sh.store.db.Refs(sh.id, func(id rhumb.PartitionID, r index.Ref) error {
 		if r.File == 0 && r.Raft <= settled || r.File != 0 && r.File <= through {
 			return nil // a row of a settled file, whose deletion the crash took back
 		}
@@ -247,7 +253,14 @@ func (sh *Shard) load(tables []*index.Table) error {
 			return rhumb.Errorf(rhumb.KindCorrupt, "index row of partition %d, which does not exist", id)
 		}
 		r.Source = sh.source(*r.Source)
-		if r.Last() >= ix.Start() && !ix.Append(r) {
+		switch {
+		case r.Last() < ix.Start():
+			return nil
+		case r.File != 0 && !logs[r.File]:
+			return rhumb.Errorf(rhumb.KindCorrupt, "log file %016x, which holds partition %d from offset %d on, is missing", r.File, id, r.Base)
+		case r.Base > ix.End():
+			return hole(id, ix.End(), r.Base)
+		case !ix.Append(r):
 			return rhumb.Errorf(rhumb.KindCorrupt, "index row of partition %d at %d lies below its end %d", id, r.Base, ix.End())
 		}
 		return nil
@@ -344,6 +357,9 @@ func (sh *Shard) finishReplay(end uint64) error {
 	}
 	if len(t.slots) > 0 && t.base > 0 {
 		t.baseTerm = sh.termOf(t.base)
+	}
+	if err := sh.checkRefs(); err != nil {
+		return err
 	}
 	t.flushed = t.last() // Open has flushed all that it kept
 	commit := min(max(sh.hard.GetCommit(), applied), t.last())

@@ -42,6 +42,9 @@ func (s *Store) settleAll(ctx context.Context) error {
 	if err := s.space.failure(); err != nil {
 		return nil // nothing is written any more; Run ends with the failure
 	}
+	if err := s.noteNewest(); err != nil {
+		return err
+	}
 	for ctx.Err() == nil {
 		again, err := s.settleNext(ctx)
 		if err != nil {
@@ -174,6 +177,9 @@ func (s *Store) adopt(ctx context.Context, file uint64) error {
 		b.DropRefs(p.Key.Shard, p.Key.Partition, p.Last+1)
 		batches += p.Batches
 	}
+	s.ends.Through = file
+	b.AddFile(file)
+	b.SetLogEnds(s.ends)
 	if err := b.Commit(); err != nil {
 		return err
 	}
@@ -324,13 +330,20 @@ func (sh *Shard) queueCopy(done chan<- error) (entries int, err error) {
 }
 
 // removeDead deletes the settled files that all log starts have passed, after the
-// database has made the log starts safe.
+// database has made the log starts safe, and that the files may be gone.
 func (s *Store) removeDead(ctx context.Context) error {
 	ids := s.files.dead()
 	if len(ids) == 0 || s.holds.Load() > 0 {
 		return nil
 	}
 	slices.SortFunc(ids, cmp.Compare)
+	b := s.db.NewBatch()
+	for _, id := range ids {
+		b.DropFile(id)
+	}
+	if err := b.Commit(); err != nil {
+		return err
+	}
 	if err := s.db.Flush(ctx); err != nil {
 		return err
 	}
@@ -339,8 +352,8 @@ func (s *Store) removeDead(ctx context.Context) error {
 			return err
 		}
 	}
-	// The index goes after its log file: a log file without one would be taken for a
-	// file that has not settled.
+	// The index goes after its log file: until then it tells that nothing of the file
+	// was needed.
 	if err := s.cfg.FS.SyncDir(s.path(logDir)); err != nil {
 		return err
 	}

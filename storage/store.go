@@ -56,6 +56,7 @@ type Store struct {
 	// settling.
 	settling sync.Mutex
 	installs atomic.Int32
+	ends     statedb.LogEnds // as kept in db; the settler's, after Open
 
 	life   context.Context // ends with Close and Kill
 	ended  context.CancelCauseFunc

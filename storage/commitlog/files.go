@@ -37,6 +37,9 @@ type FileInfo struct {
 	// Closed: nothing is written to it any more, it is flushed, and a later file's
 	// checkpoint is flushed too: it may be removed.
 	Closed bool
+	// Prev is the id of the file before it when it was begun; 0 if there was none, or if
+	// its header cannot be read.
+	Prev uint64
 	// LastIndex bounds the indexes of entries and snapshots in the file that were not
 	// cancelled, by shard. A shard that is absent has none. For files that Open did not
 	// have to read, it comes from checkpoints and may be higher than what is in the file.
@@ -46,6 +49,7 @@ type FileInfo struct {
 // logFile is a file with frames. Under fileSet.mu.
 type logFile struct {
 	id      uint64
+	prev    uint64
 	end     int64
 	anyEnd  bool // end is the size: where the frames end is not known
 	active  bool // the writer has it
@@ -202,10 +206,10 @@ func (s *fileSet) takeSpare() (string, bool) {
 }
 
 // activate adds the file that the writer starts.
-func (s *fileSet) activate(id uint64, h vfs.File) *logFile {
+func (s *fileSet) activate(id, prev uint64, h vfs.File) *logFile {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := &logFile{id: id, end: framesStart, active: true, handle: h, last: map[rhumb.ShardID]uint64{}}
+	f := &logFile{id: id, prev: prev, end: framesStart, active: true, handle: h, last: map[rhumb.ShardID]uint64{}}
 	s.m[id] = f
 	s.opened++
 	s.closeOld()
@@ -271,7 +275,7 @@ func (s *fileSet) list(flushed Mark) []FileInfo {
 		if f.removed {
 			continue
 		}
-		out = append(out, FileInfo{ID: id, Bytes: f.end, Closed: !f.active && id < flushed.File, LastIndex: maps.Clone(f.last)})
+		out = append(out, FileInfo{ID: id, Prev: f.prev, Bytes: f.end, Closed: !f.active && id < flushed.File, LastIndex: maps.Clone(f.last)})
 	}
 	return out
 }

@@ -115,7 +115,7 @@ func (l *Log) rotate(mark Mark) error {
 	w.nextID = p.id + 1
 	l.mu.Unlock()
 	w.handle, w.seed = p.file, h.seed()
-	w.file = l.files.activate(p.id, p.file)
+	w.file = l.files.activate(p.id, w.tail.File, p.file)
 
 	var e encoded
 	if err := e.encode(&Frame{Kind: KindCheckpoint}, appendCheckpoint(nil, l.states.list())); err != nil {

@@ -89,6 +89,22 @@ func (b *Batch) DropRuns(shard rhumb.ShardID, index uint64) {
 	b.note(b.batch.DeleteRange(from, appendRun(nil, shard, index), nil))
 }
 
+// AddFile says that a log file has settled and is there.
+func (b *Batch) AddFile(file uint64) {
+	b.set(appendFile(b.key[:0], file), append(b.value[:0], rowVersion, 0, 0, 0, 0, 0, 0, 0))
+}
+
+// DropFile says that a settled log file may be gone: it is to be deleted.
+func (b *Batch) DropFile(file uint64) {
+	b.key = appendFile(b.key[:0], file)
+	b.note(b.batch.Delete(b.key, nil))
+}
+
+// SetLogEnds keeps how far the log's files have come.
+func (b *Batch) SetLogEnds(e LogEnds) {
+	b.set(append(b.key[:0], prefixLog), appendLogEnds(b.value[:0], e))
+}
+
 // DropShard deletes all rows of a shard, before a snapshot takes their place.
 func (b *Batch) DropShard(shard rhumb.ShardID) {
 	for _, prefix := range []byte{prefixApplied, prefixDense, prefixPartition, prefixRun, prefixTable} {

@@ -26,6 +26,8 @@
 //
 //	'a' shard uint32                                      applied state
 //	'd' shard uint32, partition uint64, base offset uint64  dense index row
+//	'f' file uint64                                       a log file that has settled and is there
+//	'l'                                                   how far the log's files have come
 //	'p' shard uint32, partition uint64                      partition state
 //	'r' shard uint32, index uint64                          first index of a run of one term
 //	't' shard uint32, key                                   table pair of the state machine
@@ -38,8 +40,13 @@
 //	dense row  version, 3 B zero, uint32 span, uint32 size, uint16 region, 2 B zero,
 //	           16 B life, int64 first at the origin, int64 max timestamp, int64 append
 //	           time, uint64 raft index, uint64 file, uint64 position
+//	file       version, 7 B zero
+//	log        version, 7 B zero, uint64 all files up to it have settled, uint64 newest file
 //	partition  version, 7 B zero, int64 log start
 //	run        version, 7 B zero, uint64 term
+//
+// Rows 'f' and 'l' are not in databases that older versions made, and those versions
+// do not look at them. A file's row goes, safely, before the file does.
 //
 // # Goroutines
 //

@@ -25,6 +25,7 @@ type pebbleFS struct {
 	flushLog func() error
 	onFail   func(error)
 	closing  chan struct{}
+	readOnly bool // nothing is locked or changed
 
 	mu     sync.Mutex
 	failed error
@@ -70,8 +71,16 @@ func (p *pebbleFS) ready() error {
 	return fmt.Errorf("statedb: failed before: %w", err)
 }
 
+// mayChange is ready, for what changes something.
+func (p *pebbleFS) mayChange() error {
+	if p.readOnly {
+		return errReadOnly
+	}
+	return p.ready()
+}
+
 func (p *pebbleFS) writable(open func(string) (vfs.File, error), name string) (pebblevfs.File, error) {
-	if err := p.ready(); err != nil {
+	if err := p.mayChange(); err != nil {
 		return nil, err
 	}
 	f, err := open(name)
@@ -120,7 +129,7 @@ func (p *pebbleFS) Link(oldName, newName string) error {
 }
 
 func (p *pebbleFS) Remove(name string) error {
-	if err := p.ready(); err != nil {
+	if err := p.mayChange(); err != nil {
 		return err
 	}
 	return p.fs.Remove(name) // failing to delete loses nothing
@@ -144,20 +153,25 @@ func (p *pebbleFS) RemoveAll(name string) error {
 }
 
 func (p *pebbleFS) Rename(oldName, newName string) error {
-	if err := p.ready(); err != nil {
+	if err := p.mayChange(); err != nil {
 		return err
 	}
 	return p.fail(p.fs.Rename(oldName, newName))
 }
 
 func (p *pebbleFS) MkdirAll(dir string, _ os.FileMode) error {
-	if err := p.ready(); err != nil {
+	if err := p.mayChange(); err != nil {
 		return err
 	}
 	return p.fail(p.fs.MkdirAll(dir))
 }
 
-func (p *pebbleFS) Lock(name string) (io.Closer, error) { return p.fs.Lock(name) }
+func (p *pebbleFS) Lock(name string) (io.Closer, error) {
+	if p.readOnly {
+		return noLock{}, nil
+	}
+	return p.fs.Lock(name)
+}
 
 func (p *pebbleFS) List(dir string) ([]string, error) { return p.fs.List(dir) }
 
@@ -273,7 +287,7 @@ func (f *file) Sync() error {
 // syncDir syncs a folder. Pebble panics if that fails, so it is not told: the
 // failure is kept, and nothing is written or counted as safe after it.
 func (f *file) syncDir() error {
-	if f.fs.ready() == nil {
+	if f.fs.mayChange() == nil {
 		_ = f.fs.fail(f.fs.fs.SyncDir(f.name))
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 const (
 	prefixApplied   = 'a'
 	prefixDense     = 'd'
+	prefixFile      = 'f'
+	prefixLog       = 'l'
 	prefixPartition = 'p'
 	prefixRun       = 'r'
 	prefixTable     = 't'
@@ -31,6 +33,10 @@ func appendDense(b []byte, shard rhumb.ShardID, p rhumb.PartitionID, base rhumb.
 
 func appendRun(b []byte, shard rhumb.ShardID, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(appendShard(b, prefixRun, shard), index)
+}
+
+func appendFile(b []byte, file uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(b, prefixFile), file)
 }
 
 // after gives the smallest key above all keys that start with b; b must not be

@@ -17,6 +17,8 @@ const (
 	denseSize     = 80
 	partitionSize = 16
 	runSize       = 16
+	fileSize      = 8
+	logEndsSize   = 24
 )
 
 // Applied is how far a shard has applied its log, and its voters there.
@@ -126,4 +128,22 @@ func parseRunRow(b []byte) (term uint64, err error) {
 		return 0, err
 	}
 	return binary.LittleEndian.Uint64(b[8:]), nil
+}
+
+// LogEnds is what the database knows of the commit log's files. Both only grow.
+type LogEnds struct {
+	Through uint64 // all files up to it have settled
+	Newest  uint64 // there was a file of this id, with frames in it
+}
+
+func appendLogEnds(b []byte, e LogEnds) []byte {
+	b = append(b, rowVersion, 0, 0, 0, 0, 0, 0, 0)
+	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, e.Through), e.Newest)
+}
+
+func parseLogEnds(b []byte) (LogEnds, error) {
+	if err := checkRow("log", b, logEndsSize); err != nil {
+		return LogEnds{}, err
+	}
+	return LogEnds{Through: binary.LittleEndian.Uint64(b[8:]), Newest: binary.LittleEndian.Uint64(b[16:])}, nil
 }
