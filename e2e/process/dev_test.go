@@ -196,10 +196,13 @@ func TestDevLinks(t *testing.T) {
 	d.run(2, "verify", "us", "eu", "orders", "--wait", "300ms")
 	d.run(0, "dev", "link", "us>eu", "heal")
 	d.run(0, "verify", "us", "eu", "orders", "--wait", "60s")
-	for _, wrong := range [][]string{{"us-mars", "cut"}, {"us-eu", "explode"}, {"us-eu", "set"}, {"us-eu", "cut", "rtt=1ms"}, {"us-eu", "set", "rtt=fast"}} {
+	for _, wrong := range [][]string{{"us-mars", "cut"}, {"us-eu", "set", "rtt=fast"}, {"us-eu", "set", "rate=5"}} {
 		d.run(1, append([]string{"dev", "link"}, wrong...)...)
 	}
-	d.run(1, "dev", "region", "pause", "us")
+	for _, usage := range [][]string{{"us-eu", "explode"}, {"us-eu", "set"}, {"us-eu", "cut", "rtt=1ms"}, {"us-eu"}} {
+		d.run(2, append([]string{"dev", "link"}, usage...)...)
+	}
+	d.run(2, "dev", "region", "pause", "us")
 	d.run(1, "dev", "region", "kill", "mars")
 }
 

@@ -118,7 +118,9 @@ func (m *Mesh) seed(ctx context.Context, names []rhumb.RegionName) error {
 		if err := pair.Save(file+".crt", file+".key"); err != nil {
 			return err
 		}
-		if _, err := w.RegisterRegion(ctx, configstore.Region{Name: r.Name, Geo: []string{r.Geo}, State: configstore.RegionActive}, 0); err != nil {
+		doc := configstore.Region{Name: r.Name, Geo: []string{r.Geo}, State: configstore.RegionActive, Addresses: map[string][]string{
+			configstore.ProtocolKafka: {r.Kafka}, configstore.ProtocolAdmin: {r.Admin}}}
+		if _, err := w.RegisterRegion(ctx, doc, 0); err != nil {
 			return err
 		}
 	}
