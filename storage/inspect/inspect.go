@@ -15,8 +15,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage"
 	"github.com/rhumbmq/rhumb/storage/commitlog"
+	"github.com/rhumbmq/rhumb/storage/index"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -103,6 +105,11 @@ type look struct {
 	detail bool
 	report *Report
 	logs   []logFile
+	// unread are log files that are there and could not be read, by id; indexes the
+	// directories of index files, nil where it could not be read; ends the last entries.
+	unread  map[uint64]bool
+	indexes map[uint64]*index.Directory
+	ends    map[rhumb.ShardID]uint64
 }
 
 type logFile struct {
@@ -121,11 +128,16 @@ func Verify(w io.Writer, fsys vfs.FS, dir string) (*Report, error) {
 }
 
 func inspect(w io.Writer, fsys vfs.FS, dir string, detail bool) (*Report, error) {
-	l := &look{fs: fsys, dir: dir, out: &printer{w: w}, detail: detail, report: &Report{}}
+	l := &look{fs: fsys, dir: dir, out: &printer{w: w}, detail: detail, report: &Report{},
+		unread: map[uint64]bool{}, indexes: map[uint64]*index.Directory{}, ends: map[rhumb.ShardID]uint64{}}
 	r := l.report
 	var err error
 	if r.Format, err = storage.ReadFormat(fsys, dir); err != nil {
-		r.failed = fmt.Errorf("inspect: %s: %w", dir, err)
+		below := ""
+		if errors.Is(err, fs.ErrNotExist) {
+			below = hint(fsys, dir)
+		}
+		r.failed = fmt.Errorf("inspect: %s: %w%s", dir, err, below)
 		l.out.linef("%v", r.failed)
 		return r, l.out.err
 	}
@@ -135,6 +147,7 @@ func inspect(w io.Writer, fsys vfs.FS, dir string, detail bool) (*Report, error)
 	l.judgeLogs()
 	l.each("index", ".idx", l.lookAtIndex)
 	l.each("segments", ".seg", l.lookAtSegment)
+	l.judgeFiles()
 	for _, p := range r.Problems {
 		l.out.linef("%v", p)
 	}

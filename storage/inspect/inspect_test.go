@@ -68,6 +68,12 @@ func fillDisk(t *testing.T, fs *vfs.Mem, keep rhumb.Offset) {
 			synctest.Wait()
 		}
 	}
+	// One more, which is not applied: nobody was promised it.
+	done := make(chan error, 1)
+	sh.Save(nil, []*raftpb.Entry{{Index: new(uint64(101)), Term: new(uint64(1)), Data: make([]byte, 2000)}}, true, func(err error) { done <- err })
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
 	synctest.Wait()
 	stop()
 	if err := <-ran; err != nil {

@@ -3,6 +3,8 @@ package inspect
 import (
 	"errors"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/rhumbmq/rhumb/storage/commitlog"
 )
@@ -14,9 +16,11 @@ func (l *look) lookAtLog(name string) {
 	rep, err := commitlog.ScanFile(l.fs, filepath.Join(l.dir, name), func(pos int64, f *commitlog.Frame, _ []commitlog.Location) error {
 		l.report.Frames++
 		l.dumpFrame(pos, f)
+		l.follow(f)
 		return nil
 	})
 	if err != nil {
+		l.unread[fileID(name)] = true
 		p := Problem{File: name, Pos: -1, What: err.Error()}
 		var damage *commitlog.CorruptError
 		if errors.As(err, &damage) {
@@ -27,6 +31,26 @@ func (l *look) lookAtLog(name string) {
 	}
 	l.detailf("  frames end at %d of %d, flushed mark %v", rep.End, rep.Size, rep.Mark)
 	l.logs = append(l.logs, logFile{name, rep})
+}
+
+// follow notes where each shard's log ends after a frame.
+func (l *look) follow(f *commitlog.Frame) {
+	for i := range f.Checkpoint {
+		l.ends[f.Checkpoint[i].Shard] = f.Checkpoint[i].Last
+	}
+	if n := len(f.Entries); n > 0 && f.Kind != commitlog.KindSnapshotData {
+		l.ends[f.Shard] = f.Entries[n-1].GetIndex()
+	}
+}
+
+// fileID reads the id in the name of a log or index file, 0 if it has none.
+func fileID(name string) uint64 {
+	base := filepath.Base(name)
+	id, err := strconv.ParseUint(strings.TrimSuffix(base, filepath.Ext(base)), 16, 64)
+	if err != nil {
+		return 0
+	}
+	return id
 }
 
 func (l *look) dumpFrame(pos int64, f *commitlog.Frame) {

@@ -22,11 +22,13 @@ type tableFile struct {
 // in the log file.
 func (l *look) lookAtIndex(name string) {
 	l.report.Indexes++
+	l.indexes[fileID(name)] = nil
 	l.withTable(name, index.MagicIndex, func(t *tableFile) {
+		l.indexes[fileID(name)] = t.table.Dir
 		t.data, t.in = nil, filepath.Join("log", fmt.Sprintf("%016x.log", t.table.File))
 		f, err := l.fs.Open(filepath.Join(l.dir, t.in))
 		if err != nil {
-			l.detailf("  its log file is gone, as a deletion leaves it: %v", err)
+			l.detailf("  its log file is gone: %v", err)
 		} else {
 			defer f.Close()
 			t.data = f

@@ -1,0 +1,129 @@
+package inspect
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/storage/index"
+	"github.com/rhumbmq/rhumb/storage/settle"
+	"github.com/rhumbmq/rhumb/storage/statedb"
+	"github.com/rhumbmq/rhumb/storage/vfs"
+)
+
+const (
+	stateFolder = "state"
+	// stateAttempts is how often the state database is opened: one in use may take
+	// files away meanwhile.
+	stateAttempts = 3
+	// maxHintDepth and maxHintFolders bound the search for data directories.
+	maxHintDepth   = 4
+	maxHintFolders = 1000
+)
+
+// judgeFiles compares the files that are there with what the state database knows of
+// them, by the rules by which a store opens, and its applied indexes with the log.
+func (l *look) judgeFiles() {
+	files := settle.Files{Indexes: map[uint64]bool{}}
+	for _, f := range l.logs {
+		if f.report.End > 0 { // else prepared, and not begun
+			files.Logs = append(files.Logs, settle.LogFile{ID: f.report.ID, Prev: f.report.Prev.File})
+		}
+	}
+	for id, dir := range l.indexes {
+		files.Indexes[id] = dir == nil || len(dir.Parts) > 0
+	}
+	if err := l.readState(&files); err != nil {
+		l.problem(Problem{File: stateFolder, Pos: -1, What: err.Error()})
+	}
+	for _, m := range files.Missing() {
+		if !m.Index && l.unread[m.File] {
+			continue // there, and reported as what it is
+		}
+		l.problem(Problem{File: m.Name(), Pos: -1, What: "missing, and not deleted by retention"})
+	}
+}
+
+// readState gathers what the state database knows.
+func (l *look) readState(files *settle.Files) error {
+	var db *statedb.DB
+	var err error
+	for range stateAttempts {
+		if db, err = statedb.OpenReadOnly(l.fs, filepath.Join(l.dir, stateFolder)); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		_, gone := l.fs.Stat(filepath.Join(l.dir, stateFolder))
+		if len(l.indexes) == 0 && (errors.Is(err, statedb.ErrNotMade) || errors.Is(gone, fs.ErrNotExist)) {
+			return nil // not made yet: nothing has settled
+		}
+		return err
+	}
+	defer db.Close()
+	if files.Settled, err = db.Files(); err != nil {
+		return err
+	}
+	ends, known, err := db.LogEnds()
+	if err != nil {
+		return err
+	}
+	files.Through, files.Newest, files.Known = ends.Through, ends.Newest, known
+	starts := map[index.Key]rhumb.Offset{}
+	for shard := rhumb.ShardID(0); int(shard) <= l.report.Format.Shards; shard++ {
+		err := db.Partitions(shard, func(p rhumb.PartitionID, start rhumb.Offset) error {
+			starts[index.Key{Shard: shard, Partition: p}] = start
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		a, err := db.Applied(shard)
+		if err != nil {
+			return err
+		}
+		if end := l.ends[shard]; a.Index > end {
+			l.problem(Problem{File: stateFolder, Pos: -1, What: fmt.Sprintf("shard %d: applied is entry %d, the log ends at entry %d", shard, a.Index, end)})
+		}
+	}
+	for id, dir := range l.indexes {
+		files.Indexes[id] = dir != nil && slices.ContainsFunc(dir.Parts, func(p *index.Part) bool {
+			start, ok := starts[p.Key]
+			return ok && p.Last >= start
+		})
+	}
+	return nil
+}
+
+// hint names the folders below dir that look like data directories.
+func hint(fsys vfs.FS, dir string) string {
+	var found []string
+	folders := []string{""}
+	for n := 0; n < len(folders) && n < maxHintFolders; n++ {
+		names, err := fsys.List(filepath.Join(dir, folders[n]))
+		if err != nil {
+			continue
+		}
+		if slices.Contains(names, "FORMAT") {
+			found = append(found, folders[n])
+			continue
+		}
+		if strings.Count(filepath.Join(folders[n], "x"), string(filepath.Separator)) >= maxHintDepth {
+			continue
+		}
+		for _, name := range names {
+			sub := filepath.Join(folders[n], name)
+			if info, err := fsys.Stat(filepath.Join(dir, sub)); err == nil && info.IsDir {
+				folders = append(folders, sub)
+			}
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return "; below it these look like data directories: " + strings.Join(found, ", ")
+}
