@@ -6,8 +6,11 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"go.etcd.io/raft/v3/raftpb"
+
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/index"
+	"github.com/rhumbmq/rhumb/storage/statedb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -99,4 +102,38 @@ func TestI1ReadOfAHoleIsAnError(t *testing.T) {
 			t.Errorf("behind the hole: %v", err)
 		}
 	})
+}
+
+// TestI1RowsNeedTheirFile opens databases with rows of unsettled batches whose file or
+// entry is not there, and one that is ahead of the log.
+func TestI1RowsNeedTheirFile(t *testing.T) {
+	ref := index.Ref{Span: 1, Size: 100, Source: &index.Source{Region: 1}, File: 99, Raft: 1}
+	entry := ref
+	entry.File, entry.Raft = 0, 700
+	for _, c := range []struct {
+		say  string
+		fill func(b *statedb.Batch)
+	}{
+		{"log file 0000000000000063", func(b *statedb.Batch) { b.AddRef(1, 3, &ref) }},
+		{"entry 700", func(b *statedb.Batch) { b.AddRef(1, 3, &entry) }},
+		{"shard 1: the log ends at entry 600, the state database is at 700", func(b *statedb.Batch) {
+			b.SetApplied(1, statedb.Applied{Index: 700, Term: 1, Conf: &raftpb.ConfState{}})
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			fs := settledDisk(t)
+			n := start(t, testConfig(fs))
+			b := n.store.db.NewBatch()
+			b.SetPartition(1, 3, 0)
+			c.fill(b)
+			if err := b.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			n.close()
+			_, err := Open(testConfig(fs))
+			if rhumb.KindOf(err) != rhumb.KindCorrupt || !strings.Contains(err.Error(), c.say) {
+				t.Errorf("I1: open: %v, want %q", err, c.say)
+			}
+		})
+	}
 }
