@@ -18,7 +18,8 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	binaryDir = dir
 	path := filepath.Join(dir, "rhumb")
-	cmd := exec.Command("go", "build", "-o", path, "github.com/rhumbmq/rhumb/cmd/rhumb")
+	// Without tables for debuggers, which take half of the linker's time.
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "github.com/rhumbmq/rhumb/cmd/rhumb")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build rhumb: %w\n%s", err, out)
 	}

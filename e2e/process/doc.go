@@ -7,6 +7,7 @@
 //	[Binary]   builds rhumb once per test run
 //	[Launch]   starts a process, whose output a test can wait for
 //	[Start]    starts a mesh of `rhumb server` processes, with relays between them
+//	[StartDev] starts `rhumb dev`
 //	[Traffic]  idempotent producers in all regions, and what they were told
 //
 // Nothing in here knows an internal state of a region: what is checked can be
