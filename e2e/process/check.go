@@ -93,12 +93,12 @@ func (tr *Traffic) checkRecord(r *Region, partition int32, rec *kgo.Record, next
 	name, _, _ := strings.Cut(string(rec.Value), " ")
 	key := name + " " + strconv.Itoa(int(partition))
 	if want := value(name, partition, next[key]); string(rec.Value) != want {
-		tr.t.Errorf("%s partition %d offset %d is %q, want %q", r.Name, partition, rec.Offset, rec.Value, want)
+		tr.t.Errorf("%s partition %d offset %d is %.40q, want %.40q", r.Name, partition, rec.Offset, rec.Value, want)
 	}
 	next[key]++
 	for _, p := range tr.producers {
 		if told, ok := p.stored[string(rec.Value)]; ok && p.region == r.Name && told != rec.Offset {
-			tr.t.Errorf("%s: %q is at offset %d, the producer was told %d", r.Name, rec.Value, rec.Offset, told)
+			tr.t.Errorf("%s: %.40q is at offset %d, the producer was told %d", r.Name, rec.Value, rec.Offset, told)
 		}
 	}
 }

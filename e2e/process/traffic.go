@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -46,6 +47,9 @@ const (
 	maxWaiting = 500
 )
 
+// Every largeEvery-th record has a tail of up to twice largeMost bytes.
+const largeEvery, largeMost = 47, 30_000
+
 // Client gives an idempotent Kafka client that keeps trying, and quickly: a
 // region that was killed is back soon.
 func Client(t testing.TB, addr string, opts ...kgo.Opt) *kgo.Client {
@@ -87,9 +91,13 @@ func (m *Mesh) Produce(topic string, partitions, n int, regions ...rhumb.RegionN
 	return tr
 }
 
-// value is a record of a producer: the n-th one in a partition.
+// value is a record of a producer: the n-th one in a partition. Some are large.
 func value(producer string, partition int32, n int) string {
-	return fmt.Sprintf("%s %d %d", producer, partition, n)
+	v := fmt.Sprintf("%s %d %d", producer, partition, n)
+	if n%largeEvery == 0 {
+		v += strings.Repeat(" .", n*7919%largeMost)
+	}
+	return v
 }
 
 func (p *producer) run(ctx context.Context) {
@@ -117,7 +125,7 @@ func (p *producer) answered(r *kgo.Record, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		p.failures = append(p.failures, fmt.Errorf("%s: %w", r.Value, err))
+		p.failures = append(p.failures, fmt.Errorf("%.40s: %w", r.Value, err))
 		return
 	}
 	p.acked++
