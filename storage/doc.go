@@ -37,7 +37,7 @@
 // log starts have not passed; an index of a file with a row; a file that another
 // names; what the newest should be. It is refused by name, and an index is not made
 // again, since only the shards know what in an entry is a batch. Apart from that a
-// partition's offsets have no holes, at the start and in each read. Directories of
+// partition's offsets have no holes, which each read checks. Directories of
 // older versions have no such rows: they are written at the first start.
 //
 // Crash cases: an index file without its log file is what a deletion left, and is

@@ -230,9 +230,6 @@ func (sh *Shard) load(tables []*index.Table, logs map[uint64]bool) error {
 			if p.Key.Shard != sh.id || ix == nil || p.Last < ix.Start() {
 				continue
 			}
-			if p.Base > ix.End() {
-				return hole(p.Key.Partition, ix.End(), p.Base)
-			}
 			if ix.AddPart(p) {
 				sh.store.files.count(t.File, 1)
 			}
@@ -258,8 +255,6 @@ func (sh *Shard) loadRefs(settled uint64, logs map[uint64]bool) error {
 			return nil
 		case r.File != 0 && !logs[r.File]:
 			return rhumb.Errorf(rhumb.KindCorrupt, "log file %016x, which holds partition %d from offset %d on, is missing", r.File, id, r.Base)
-		case r.Base > ix.End():
-			return hole(id, ix.End(), r.Base)
 		case !ix.Append(r):
 			return rhumb.Errorf(rhumb.KindCorrupt, "index row of partition %d at %d lies below its end %d", id, r.Base, ix.End())
 		}
