@@ -203,6 +203,9 @@ func crashInstallation(t *testing.T, seed uint64) {
 	f.play()
 	f.node.close()
 	step := crashStep(DurabilityNone) // few of these cases are new ones
+	if testing.Short() {
+		step *= 5
+	}
 	for i := int(seed) % step; i < len(f.moments); i += step {
 		m := f.moments[i]
 		func() {
