@@ -19,7 +19,8 @@ var build = sync.OnceValues(func() (string, error) {
 	binaryDir = dir
 	path := filepath.Join(dir, "rhumb")
 	// Without tables for debuggers, which take half of the linker's time.
-	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "github.com/rhumbmq/rhumb/cmd/rhumb")
+	args := append([]string{"build", "-ldflags=-s -w", "-o", path}, raceFlags...)
+	cmd := exec.Command("go", append(args, "github.com/rhumbmq/rhumb/cmd/rhumb")...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build rhumb: %w\n%s", err, out)
 	}

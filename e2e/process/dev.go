@@ -63,7 +63,7 @@ func (d *Dev) Run(code int, args ...string) Result {
 	d.t.Helper()
 	res := Run(d.t, d.Env(), args...)
 	if res.Code != code {
-		d.t.Fatalf("rhumb %s exits with %d, want %d:\n%s%s", strings.Join(args, " "), res.Code, code, res.Stdout, res.Stderr)
+		d.t.Fatalf("rhumb %s: %s, want exit code %d:\n%s%s", strings.Join(args, " "), res.End, code, res.Stdout, res.Stderr)
 	}
 	return res
 }

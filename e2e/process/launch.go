@@ -49,6 +49,12 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
+// environment is this process's, and what a test adds. A binary with the race
+// detector would wait for a second at each end.
+func environment(more []string) []string {
+	return append(append(os.Environ(), "GORACE=atexit_sleep_ms=10"), more...)
+}
+
 // Launch starts rhumb with the arguments. It is killed when the test ends, if it
 // still runs then.
 func Launch(t testing.TB, env []string, args ...string) *Process {
@@ -56,7 +62,7 @@ func Launch(t testing.TB, env []string, args ...string) *Process {
 	p := &Process{t: t, name: "rhumb " + strings.Join(args, " "), done: make(chan struct{}),
 		out: output{wrote: make(chan struct{}, 1)}}
 	p.cmd = exec.Command(Binary(t), args...)
-	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Env = environment(env)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.SysProcAttr = attributes()
 	started := make(chan error, 1)
@@ -64,7 +70,12 @@ func Launch(t testing.TB, env []string, args ...string) *Process {
 	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.Kill() })
+	t.Cleanup(func() {
+		p.Kill()
+		if strings.Contains(p.Output(), "WARNING: DATA RACE") {
+			t.Errorf("%s:\n%s", p.name, p.Output())
+		}
+	})
 	return p
 }
 
@@ -139,8 +150,9 @@ func (p *Process) Await(text string) {
 
 // Result is what a command that has ended left.
 type Result struct {
-	Code           int
+	Code           int // -1 after a signal
 	Stdout, Stderr string
+	End            string // in words, such as "exit status 1" or "signal: killed"
 }
 
 // Run runs rhumb to its end.
@@ -149,14 +161,14 @@ func Run(t testing.TB, env []string, args ...string) Result {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*Limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, Binary(t), args...)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = environment(env)
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
 		t.Fatalf("rhumb %s: %v", strings.Join(args, " "), err)
 	}
-	return Result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+	return Result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String(), cmd.ProcessState.String()}
 }
 
 // Until polls a condition until it holds.

@@ -68,7 +68,8 @@ func Client(t testing.TB, addr string, opts ...kgo.Opt) *kgo.Client {
 }
 
 // Produce starts n producers in each of the regions (none: in all), which write
-// to all partitions of the topic until Finish or Abandon.
+// to all partitions of the topic until Finish or Abandon. Each has stored a
+// record when it returns.
 func (m *Mesh) Produce(topic string, partitions, n int, regions ...rhumb.RegionName) *Traffic {
 	m.t.Helper()
 	tr := &Traffic{t: m.t, topic: topic}
@@ -87,6 +88,10 @@ func (m *Mesh) Produce(topic string, partitions, n int, regions ...rhumb.RegionN
 			tr.producers = append(tr.producers, p)
 			tr.wait.Go(func() { p.run(ctx) })
 		}
+	}
+	// Before its first answer a client gives up for ever if the region hangs up.
+	for _, p := range tr.producers {
+		Until(m.t, p.name+" stores its first record", func() bool { return p.ackedSoFar() > 0 })
 	}
 	return tr
 }
