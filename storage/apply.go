@@ -130,7 +130,7 @@ func (sh *Shard) putRefs(b *statedb.Batch, batches []BatchRef) ([]index.Ref, err
 		} else if !seen {
 			b.SetPartition(sh.id, br.Partition, 0)
 		}
-		if e.Last < e.First || e.Last-e.First >= 1<<31 || br.Base != end || br.At < 0 {
+		if e.Last < e.First || e.Last-e.First >= 1<<31 || br.Base < end || br.At < 0 {
 			return nil, fmt.Errorf("storage: shard %d partition %d: batch of origin offsets %d to %d at %d, log ends at %d",
 				sh.id, br.Partition, e.First, e.Last, br.Base, end)
 		}
