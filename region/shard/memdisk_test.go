@@ -156,17 +156,20 @@ func (d *memDisk) finish(w *memWrite) {
 		d.mu.Unlock()
 		return
 	}
-	ready := slices.Clone(d.queue[:i+1])
+	var ready []func(error)
+	for _, r := range d.queue[:i+1] {
+		if r.done != nil { // a lazy disk keeps writes in the queue after they are done
+			ready = append(ready, r.done)
+			r.done = nil
+		}
+	}
 	if d.lazy == 0 {
 		d.settle(i + 1)
 	}
 	err := d.broken
 	d.mu.Unlock()
-	for _, r := range ready {
-		if done := r.done; done != nil {
-			r.done = nil
-			done(err)
-		}
+	for _, done := range ready {
+		done(err)
 	}
 	if d.lazy > 0 {
 		time.AfterFunc(d.lazy, func() {
