@@ -50,7 +50,7 @@ func fetch(_ context.Context, r *request) (reply, error) {
 		if before != nil {
 			<-before
 		}
-		resp = c.server.fetch(c.polls, req)
+		resp = c.server.fetch(c.polls, r.caller, req)
 	}()
 	return func(context.Context) response {
 		<-done // soon after polls ends, which is at the latest when ctx does
@@ -58,8 +58,8 @@ func fetch(_ context.Context, r *request) (reply, error) {
 	}, nil
 }
 
-func (s *Server) fetch(ctx context.Context, req *kmsg.FetchRequest) response {
-	sess, full, err := s.sessions.open(ctx, req)
+func (s *Server) fetch(ctx context.Context, who *caller, req *kmsg.FetchRequest) response {
+	sess, full, err := s.sessions.open(ctx, who, req)
 	if err != nil {
 		return response{bufs: encodeFetch(fetchAnswer{version: req.Version, code: codeOf(scopeRead, err)})}
 	}
@@ -70,7 +70,7 @@ func (s *Server) fetch(ctx context.Context, req *kmsg.FetchRequest) response {
 	for e := sess.order.Front(); e != nil; e = e.Next() {
 		p := e.Value.(*sessionPart)
 		parts = append(parts, p)
-		items = append(items, s.fetchItem(topics, sess.byID, p))
+		items = append(items, fetchItem(who, topics, sess.byID, p))
 	}
 	answers, release := s.broker.Fetch(ctx, items, s.fetchLimits(req))
 	out := fetchAnswer{version: req.Version, session: sess.id}
@@ -94,12 +94,12 @@ type found struct {
 }
 
 // fetchItem looks each topic up once per fetch.
-func (s *Server) fetchItem(topics map[partKey]*found, byID bool, p *sessionPart) broker.FetchItem {
+func fetchItem(who *caller, topics map[partKey]*found, byID bool, p *sessionPart) broker.FetchItem {
 	key := p.key
 	key.partition = 0
 	f := topics[key]
 	if f == nil {
-		topic, err := s.findTopic(byID, key.topic, key.id)
+		topic, err := who.findTopic(byID, key.topic, key.id)
 		f = &found{topic, err}
 		topics[key] = f
 	}

@@ -38,7 +38,7 @@ func listOffsets(_ context.Context, r *request, req *kmsg.ListOffsetsRequest) (k
 	for i := range req.Topics {
 		t := kmsg.NewListOffsetsResponseTopic()
 		t.Topic = req.Topics[i].Topic
-		info, err := r.conn.server.findTopic(false, t.Topic, [16]byte{})
+		info, err := r.caller.findTopic(false, t.Topic, [16]byte{})
 		for j := range req.Topics[i].Partitions {
 			ask := &req.Topics[i].Partitions[j]
 			p := kmsg.NewListOffsetsResponseTopicPartition()

@@ -48,14 +48,14 @@ func metadata(ctx context.Context, r *request, req *kmsg.MetadataRequest) (kmsg.
 	resp.ControllerID = s.cfg.NodeID
 	resp.AuthorizedOperations = notGiven
 	if req.Topics == nil || len(req.Topics) == 0 && req.Version < metadataEmptyIsNone {
-		for _, info := range s.broker.Topics() {
-			resp.Topics = append(resp.Topics, s.describeTopic(info.Topic.Short(), &info))
+		for _, info := range r.caller.topics() {
+			resp.Topics = append(resp.Topics, s.describeTopic(r.caller.nameOf(info.Topic), &info))
 		}
 		return resp, nil
 	}
 	create := req.Version < metadataCreateOptional || req.AllowAutoTopicCreation
 	for _, ask := range distinct(req.Topics) {
-		resp.Topics = append(resp.Topics, s.askedTopic(ctx, &ask, create))
+		resp.Topics = append(resp.Topics, s.askedTopic(ctx, r.caller, &ask, create))
 	}
 	return resp, nil
 }
@@ -82,15 +82,15 @@ func distinct(asked []kmsg.MetadataRequestTopic) []kmsg.MetadataRequestTopic {
 	return out
 }
 
-func (s *Server) askedTopic(ctx context.Context, ask *kmsg.MetadataRequestTopic, create bool) kmsg.MetadataResponseTopic {
+func (s *Server) askedTopic(ctx context.Context, who *caller, ask *kmsg.MetadataRequestTopic, create bool) kmsg.MetadataResponseTopic {
 	if ask.Topic == nil {
-		info, err := s.findTopic(true, "", ask.TopicID)
+		info, err := who.findTopic(true, "", ask.TopicID)
 		if err != nil {
 			return failedTopic(nil, ask.TopicID, err)
 		}
-		return s.describeTopic(info.Topic.Short(), info)
+		return s.describeTopic(who.nameOf(info.Topic), info)
 	}
-	name, err := parseTopic(*ask.Topic)
+	name, err := who.parseTopic(*ask.Topic)
 	if err != nil {
 		return failedTopic(ask.Topic, ask.TopicID, err)
 	}

@@ -34,7 +34,7 @@ const noGeneration = -1
 func offsetCommit(ctx context.Context, r *request, req *kmsg.OffsetCommitRequest) (kmsg.Response, error) {
 	s := r.conn.server
 	resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
-	key, err := group(req.Group)
+	key, err := r.caller.group(req.Group)
 	if err == nil {
 		err = checkMember(req.Generation, req.MemberID)
 	}
@@ -43,7 +43,7 @@ func offsetCommit(ctx context.Context, r *request, req *kmsg.OffsetCommitRequest
 		ask := &req.Topics[i]
 		t := kmsg.NewOffsetCommitResponseTopic()
 		t.Topic, t.TopicID = ask.Topic, ask.TopicID
-		info, terr := s.findTopic(req.Version >= commitWithIDs, ask.Topic, ask.TopicID)
+		info, terr := r.caller.findTopic(req.Version >= commitWithIDs, ask.Topic, ask.TopicID)
 		if err != nil {
 			terr = err
 		}

@@ -32,11 +32,10 @@ const (
 )
 
 func offsetFetch(_ context.Context, r *request, req *kmsg.OffsetFetchRequest) (kmsg.Response, error) {
-	s := r.conn.server
 	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
 	if req.Version >= offsetFetchGroups {
 		for i := range req.Groups {
-			resp.Groups = append(resp.Groups, s.groupOffsets(&req.Groups[i], req.Version >= offsetFetchWithIDs))
+			resp.Groups = append(resp.Groups, groupOffsets(r.caller, &req.Groups[i], req.Version >= offsetFetchWithIDs))
 		}
 		return resp, nil
 	}
@@ -50,7 +49,7 @@ func offsetFetch(_ context.Context, r *request, req *kmsg.OffsetFetchRequest) (k
 		g.Topic, g.Partitions = t.Topic, t.Partitions
 		one.Topics = append(one.Topics, g)
 	}
-	found := s.groupOffsets(&one, false)
+	found := groupOffsets(r.caller, &one, false)
 	resp.ErrorCode = found.ErrorCode
 	for _, t := range found.Topics {
 		out := kmsg.NewOffsetFetchResponseTopic()
@@ -65,23 +64,23 @@ func offsetFetch(_ context.Context, r *request, req *kmsg.OffsetFetchRequest) (k
 	return resp, nil
 }
 
-func (s *Server) groupOffsets(ask *kmsg.OffsetFetchRequestGroup, byID bool) kmsg.OffsetFetchResponseGroup {
+func groupOffsets(who *caller, ask *kmsg.OffsetFetchRequestGroup, byID bool) kmsg.OffsetFetchResponseGroup {
 	out := kmsg.NewOffsetFetchResponseGroup()
 	out.Group = ask.Group
-	key, err := group(ask.Group)
+	key, err := who.group(ask.Group)
 	if err != nil {
 		out.ErrorCode = codeOf(scopeGroup, err)
 		return out
 	}
-	known := s.broker.Offsets(key)
+	known := who.server.broker.Offsets(key)
 	if ask.Topics == nil {
-		out.Topics = s.allOffsets(known)
+		out.Topics = allOffsets(who, known)
 		return out
 	}
 	for _, t := range ask.Topics {
 		topic := kmsg.NewOffsetFetchResponseGroupTopic()
 		topic.Topic, topic.TopicID = t.Topic, t.TopicID
-		info, err := s.findTopic(byID, t.Topic, t.TopicID)
+		info, err := who.findTopic(byID, t.Topic, t.TopicID)
 		for _, partition := range t.Partitions {
 			p := noPosition(partition)
 			switch {
@@ -100,18 +99,18 @@ func (s *Server) groupOffsets(ask *kmsg.OffsetFetchRequestGroup, byID bool) kmsg
 }
 
 // allOffsets groups what a group has by topic.
-func (s *Server) allOffsets(all map[broker.OffsetKey]broker.OffsetCommit) []kmsg.OffsetFetchResponseGroupTopic {
+func allOffsets(who *caller, all map[broker.OffsetKey]broker.OffsetCommit) []kmsg.OffsetFetchResponseGroupTopic {
 	out := []kmsg.OffsetFetchResponseGroupTopic{}
 	at := map[rhumb.UUID]int{}
 	for _, c := range all {
 		i, ok := at[c.TopicID]
 		if !ok {
-			info, live := s.broker.TopicByID(c.TopicID)
+			info, live := who.topicByID(c.TopicID)
 			if !live {
 				continue // deleted just now
 			}
 			t := kmsg.NewOffsetFetchResponseGroupTopic()
-			t.Topic, t.TopicID = info.Topic.Short(), info.ID
+			t.Topic, t.TopicID = who.nameOf(info.Topic), info.ID
 			i = len(out)
 			at[c.TopicID] = i
 			out = append(out, t)

@@ -30,24 +30,24 @@ const (
 func findCoordinator(_ context.Context, r *request, req *kmsg.FindCoordinatorRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
 	if req.Version < coordinatorKeys {
-		c := r.conn.coordinator(req.CoordinatorType, req.CoordinatorKey)
+		c := r.conn.coordinator(r.caller, req.CoordinatorType, req.CoordinatorKey)
 		resp.ErrorCode, resp.ErrorMessage = c.ErrorCode, c.ErrorMessage
 		resp.NodeID, resp.Host, resp.Port = c.NodeID, c.Host, c.Port
 		return resp, nil
 	}
 	for _, key := range req.CoordinatorKeys {
-		resp.Coordinators = append(resp.Coordinators, r.conn.coordinator(req.CoordinatorType, key))
+		resp.Coordinators = append(resp.Coordinators, r.conn.coordinator(r.caller, req.CoordinatorType, key))
 	}
 	return resp, nil
 }
 
-func (c *conn) coordinator(kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
+func (c *conn) coordinator(who *caller, kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
 	out := kmsg.NewFindCoordinatorResponseCoordinator()
 	out.Key = key
 	var err error
 	switch kind {
 	case keyGroup:
-		_, err = group(key)
+		_, err = who.group(key)
 	case keyTransaction:
 		err = errTransactional
 	default:

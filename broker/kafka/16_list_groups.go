@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // ListGroups (API 16): the groups that have positions stored.
@@ -34,7 +32,7 @@ func listGroups(_ context.Context, r *request, req *kmsg.ListGroupsRequest) (kms
 	if !passes(req.StatesFilter, stateEmpty) || !passes(req.TypesFilter, typeClassic) {
 		return resp, nil
 	}
-	for _, name := range r.conn.server.broker.GroupNames(rhumb.DefaultTenant, rhumb.DefaultNamespace) {
+	for _, name := range r.conn.server.broker.GroupNames(r.caller.home.Tenant, r.caller.home.Namespace) {
 		g := kmsg.NewListGroupsResponseGroup()
 		g.Group, g.GroupState, g.GroupType = name, stateEmpty, typeClassic
 		resp.Groups = append(resp.Groups, g)

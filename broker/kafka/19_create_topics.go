@@ -42,7 +42,7 @@ func createTopics(ctx context.Context, r *request, req *kmsg.CreateTopicsRequest
 		if times[ask.Topic] > 1 {
 			err = withCode(codeInvalidRequest, "the request names the topic more than once")
 		} else {
-			err = r.conn.server.createTopic(ctx, ask, req.ValidateOnly, &t)
+			err = r.conn.server.createTopic(ctx, r.caller, ask, req.ValidateOnly, &t)
 		}
 		t.ErrorCode, t.ErrorMessage = codeOf(scopeAdmin, err), text(err)
 		resp.Topics = append(resp.Topics, t)
@@ -59,8 +59,8 @@ func adminWait(millis int32) time.Duration {
 	return d
 }
 
-func (s *Server) createTopic(ctx context.Context, ask *kmsg.CreateTopicsRequestTopic, validate bool, out *kmsg.CreateTopicsResponseTopic) error {
-	spec, err := s.topicSpec(ask)
+func (s *Server) createTopic(ctx context.Context, who *caller, ask *kmsg.CreateTopicsRequestTopic, validate bool, out *kmsg.CreateTopicsResponseTopic) error {
+	spec, err := s.topicSpec(who, ask)
 	if err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func (s *Server) createTopic(ctx context.Context, ask *kmsg.CreateTopicsRequestT
 	return nil
 }
 
-func (s *Server) topicSpec(ask *kmsg.CreateTopicsRequestTopic) (broker.TopicSpec, error) {
-	name, err := parseTopic(ask.Topic)
+func (s *Server) topicSpec(who *caller, ask *kmsg.CreateTopicsRequestTopic) (broker.TopicSpec, error) {
+	name, err := who.parseTopic(ask.Topic)
 	if err != nil {
 		return broker.TopicSpec{}, err
 	}

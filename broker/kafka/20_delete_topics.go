@@ -37,30 +37,30 @@ func deleteTopics(ctx context.Context, r *request, req *kmsg.DeleteTopicsRequest
 	for i := range asked {
 		t := kmsg.NewDeleteTopicsResponseTopic()
 		t.Topic, t.TopicID = asked[i].Topic, asked[i].TopicID
-		err := r.conn.server.deleteTopic(ctx, &asked[i], &t)
+		err := r.caller.deleteTopic(ctx, &asked[i], &t)
 		t.ErrorCode, t.ErrorMessage = codeOf(scopeAdmin, err), text(err)
 		resp.Topics = append(resp.Topics, t)
 	}
 	return resp, nil
 }
 
-func (s *Server) deleteTopic(ctx context.Context, ask *kmsg.DeleteTopicsRequestTopic, out *kmsg.DeleteTopicsResponseTopic) error {
+func (c *caller) deleteTopic(ctx context.Context, ask *kmsg.DeleteTopicsRequestTopic, out *kmsg.DeleteTopicsResponseTopic) error {
 	var info *broker.TopicInfo
 	var err error
 	switch {
 	case ask.Topic == nil:
-		info, err = s.findTopic(true, "", ask.TopicID)
+		info, err = c.findTopic(true, "", ask.TopicID)
 	case ask.TopicID != [16]byte{}:
 		err = withCode(codeInvalidRequest, "a topic is named by name or by id, not by both")
 	default:
-		info, err = s.findTopic(false, *ask.Topic, [16]byte{})
+		info, err = c.findTopic(false, *ask.Topic, [16]byte{})
 	}
 	if err != nil {
 		return err
 	}
 	if out.Topic == nil {
-		out.Topic = ptr(info.Topic.Short())
+		out.Topic = ptr(c.nameOf(info.Topic))
 	}
 	out.TopicID = info.ID
-	return s.broker.DeleteTopic(ctx, *info)
+	return c.server.broker.DeleteTopic(ctx, *info)
 }

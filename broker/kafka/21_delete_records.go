@@ -23,7 +23,7 @@ func deleteRecords(ctx context.Context, r *request, req *kmsg.DeleteRecordsReque
 	for i := range req.Topics {
 		t := kmsg.NewDeleteRecordsResponseTopic()
 		t.Topic = req.Topics[i].Topic
-		info, err := s.findTopic(false, t.Topic, [16]byte{})
+		info, err := r.caller.findTopic(false, t.Topic, [16]byte{})
 		for _, ask := range req.Topics[i].Partitions {
 			p := kmsg.NewDeleteRecordsResponseTopicPartition()
 			p.Partition, p.LowWatermark = ask.Partition, -1

@@ -22,7 +22,7 @@ func offsetForLeaderEpoch(_ context.Context, r *request, req *kmsg.OffsetForLead
 	for i := range req.Topics {
 		t := kmsg.NewOffsetForLeaderEpochResponseTopic()
 		t.Topic = req.Topics[i].Topic
-		info, err := s.findTopic(false, t.Topic, [16]byte{})
+		info, err := r.caller.findTopic(false, t.Topic, [16]byte{})
 		for _, ask := range req.Topics[i].Partitions {
 			p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 			p.Partition, p.LeaderEpoch, p.EndOffset = ask.Partition, -1, -1

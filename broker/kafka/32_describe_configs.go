@@ -29,7 +29,7 @@ func describeConfigs(_ context.Context, r *request, req *kmsg.DescribeConfigsReq
 		ask := &req.Resources[i]
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = ask.ResourceType, ask.ResourceName
-		entries, err := r.conn.server.configs(ask)
+		entries, err := r.conn.server.configs(r.caller, ask)
 		out.ErrorCode, out.ErrorMessage = codeOf(scopeAdmin, err), text(err)
 		for _, e := range entries {
 			if ask.ConfigNames == nil || slices.Contains(ask.ConfigNames, e.Name) {
@@ -41,10 +41,10 @@ func describeConfigs(_ context.Context, r *request, req *kmsg.DescribeConfigsReq
 	return resp, nil
 }
 
-func (s *Server) configs(ask *kmsg.DescribeConfigsRequestResource) ([]broker.ConfigEntry, error) {
+func (s *Server) configs(who *caller, ask *kmsg.DescribeConfigsRequestResource) ([]broker.ConfigEntry, error) {
 	switch ask.ResourceType {
 	case kmsg.ConfigResourceTypeTopic:
-		info, err := s.findTopic(false, ask.ResourceName, [16]byte{})
+		info, err := who.findTopic(false, ask.ResourceName, [16]byte{})
 		if err != nil {
 			return nil, err
 		}

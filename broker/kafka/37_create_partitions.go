@@ -22,15 +22,15 @@ func createPartitions(ctx context.Context, r *request, req *kmsg.CreatePartition
 	for i := range req.Topics {
 		t := kmsg.NewCreatePartitionsResponseTopic()
 		t.Topic = req.Topics[i].Topic
-		err := r.conn.server.createPartitions(ctx, &req.Topics[i], req.ValidateOnly)
+		err := r.conn.server.createPartitions(ctx, r.caller, &req.Topics[i], req.ValidateOnly)
 		t.ErrorCode, t.ErrorMessage = codeOf(scopeAdmin, err), text(err)
 		resp.Topics = append(resp.Topics, t)
 	}
 	return resp, nil
 }
 
-func (s *Server) createPartitions(ctx context.Context, ask *kmsg.CreatePartitionsRequestTopic, validate bool) error {
-	info, err := s.findTopic(false, ask.Topic, [16]byte{})
+func (s *Server) createPartitions(ctx context.Context, who *caller, ask *kmsg.CreatePartitionsRequestTopic, validate bool) error {
+	info, err := who.findTopic(false, ask.Topic, [16]byte{})
 	if err != nil {
 		return err
 	}

@@ -118,6 +118,10 @@ type Listener struct {
 	// An empty host means the address that the client connected to, port 0 or
 	// none means the port that was bound. Default: both.
 	Advertise string
+	// Namespace is where clients are that need not say who they are: bare names
+	// are its topics, and they reach no other. Zero: bare names are of
+	// public/default, and full names reach every namespace.
+	Namespace rhumb.Space
 	// TLS, if set, is spoken on every connection.
 	TLS *tls.Config
 }

@@ -41,6 +41,9 @@ type conn struct {
 	lastFetch <-chan struct{} // closed when the fetch before is answered
 }
 
+// caller gives whom the next request comes from.
+func (c *conn) caller() *caller { return c.at.anonymous }
+
 // pending is a request that waits for its answer.
 type pending struct {
 	r     *request

@@ -30,6 +30,9 @@ const (
 	codeUnknownMemberID            int16 = 25
 	codeTopicAuthorizationFailed   int16 = 29
 	codeGroupAuthorizationFailed   int16 = 30
+	codeClusterAuthorizationFailed int16 = 31
+	codeUnsupportedSaslMechanism   int16 = 33
+	codeIllegalSaslState           int16 = 34
 	codeUnsupportedVersion         int16 = 35
 	codeTopicAlreadyExists         int16 = 36
 	codeInvalidPartitions          int16 = 37
@@ -44,6 +47,7 @@ const (
 	codeInvalidProducerEpoch       int16 = 47
 	codeTransactionalIDAuthFailed  int16 = 53
 	codeStorageError               int16 = 56
+	codeSaslAuthenticationFailed   int16 = 58
 	codeUnknownProducerID          int16 = 59
 	codeGroupIDNotFound            int16 = 69
 	codeFetchSessionNotFound       int16 = 70
@@ -52,6 +56,9 @@ const (
 	codeUnknownLeaderEpoch         int16 = 75
 	codeUnsupportedCompressionType int16 = 76
 	codeInvalidRecord              int16 = 87
+	codeResourceNotFound           int16 = 91
+	codeDuplicateResource          int16 = 92
+	codeUnacceptableCredential     int16 = 93
 	codeUnknownTopicID             int16 = 100
 	codeFetchSessionTopicIDError   int16 = 106
 	codeUnsupportedEndpointType    int16 = 115

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/brokertest"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // fuzzServer is a server on a region in memory with one topic and no socket.
@@ -50,7 +51,7 @@ func FuzzConnection(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 10, 0, 18, 0, 99, 0, 0, 0, 1, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		client, server := net.Pipe()
-		c := newConn(s, &bound{host: "h", port: 1}, server)
+		c := newConn(s, &bound{host: "h", port: 1, anonymous: s.anonymous(rhumb.Space{})}, server)
 		done := make(chan struct{})
 		go func() { defer close(done); c.run() }()
 		answers := make(chan []byte, 1)

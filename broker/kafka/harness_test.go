@@ -32,6 +32,7 @@ type harness struct {
 	server *Server
 	addr   string
 	log    *logBuffer
+	door   Listener // what the listener is, but for name and address
 }
 
 // logBuffer collects log lines.
@@ -87,7 +88,7 @@ func (h *harness) serve(r broker.Region, change ...func(*broker.Config, *Config)
 	if h.server, err = New(kc); err != nil {
 		t.Fatal(err)
 	}
-	addr, err := h.server.Listen(Listener{Name: "plain", Bind: "127.0.0.1:0"})
+	addr, err := h.server.Listen(h.listener())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,6 +104,12 @@ func (h *harness) serve(r broker.Region, change ...func(*broker.Config, *Config)
 		}
 	})
 	return h
+}
+
+func (h *harness) listener() Listener {
+	l := h.door
+	l.Name, l.Bind = "plain", "127.0.0.1:0"
+	return l
 }
 
 func (h *harness) ctx() context.Context {

@@ -99,7 +99,7 @@ func (p *produceRequest) items(r *request) ([]broker.AppendItem, []producePlace)
 	var places []producePlace
 	for i := range p.topics {
 		t := &p.topics[i]
-		info, err := r.conn.server.findTopic(r.version >= produceWithIDs, t.name, t.id)
+		info, err := r.caller.findTopic(r.version >= produceWithIDs, t.name, t.id)
 		if e := p.refuse(); e != nil {
 			err = e
 		}

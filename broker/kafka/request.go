@@ -46,6 +46,7 @@ type request struct {
 	version     int16
 	correlation int32
 	clientID    string
+	caller      *caller
 	flexible    bool
 	unsupported bool // ApiVersions of a version above ours: answered, not refused
 	arrived     time.Time
@@ -107,6 +108,7 @@ func (c *conn) readRequest() (*request, error) {
 		return nil, err
 	}
 	r.arrived = time.Now()
+	r.caller = c.caller()
 	return r, nil
 }
 

@@ -43,6 +43,8 @@ type bound struct {
 	host string // as advertised, "" for the address that the client uses
 	port int32
 	ln   net.Listener
+
+	anonymous *caller // who did not have to say who he is
 }
 
 // New builds a server; it binds and starts nothing.
@@ -92,7 +94,7 @@ func (s *Server) AddListener(l Listener, ln net.Listener) error {
 	if s.serving || s.stopped {
 		return errors.New("kafka: listeners are added before Serve")
 	}
-	s.bounds = append(s.bounds, &bound{Listener: l, host: host, port: port, ln: ln})
+	s.bounds = append(s.bounds, &bound{Listener: l, host: host, port: port, ln: ln, anonymous: s.anonymous(l.Namespace)})
 	return nil
 }
 

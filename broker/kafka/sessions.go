@@ -67,6 +67,7 @@ type sessionPart struct {
 // time, which holds the turn; one more waits.
 type session struct {
 	id    int32 // 0: lives for one request
+	owner owner
 	byID  bool
 	turn  chan struct{} // has a token while a fetch uses what follows
 	epoch int32         // of the next request
@@ -84,11 +85,12 @@ func (s *session) done() { <-s.turn }
 
 // open finds or makes the session of a request and takes its changes over. The
 // caller has the turn until it calls done.
-func (s *sessions) open(ctx context.Context, req *kmsg.FetchRequest) (sess *session, full bool, err error) {
+func (s *sessions) open(ctx context.Context, who *caller, req *kmsg.FetchRequest) (sess *session, full bool, err error) {
 	byID := req.Version >= fetchWithIDs
 	if req.SessionEpoch == sessionless || req.SessionEpoch == sessionInitial {
-		s.close(req.SessionID)
+		s.close(req.SessionID, who.owner())
 		sess = newSession(byID)
+		sess.owner = who.owner()
 		sess.turn <- struct{}{}
 		sess.update(req)
 		if req.SessionEpoch == sessionInitial {
@@ -96,7 +98,7 @@ func (s *sessions) open(ctx context.Context, req *kmsg.FetchRequest) (sess *sess
 		}
 		return sess, true, nil
 	}
-	sess = s.find(req.SessionID)
+	sess = s.find(req.SessionID, who.owner())
 	if sess == nil {
 		return nil, false, errNoSession
 	}
@@ -129,11 +131,13 @@ func nextEpoch(epoch int32) int32 {
 	return epoch + 1
 }
 
-func (s *sessions) find(id int32) *session {
+// find gives a session to its owner. To others it is not there: ids are no
+// secrets.
+func (s *sessions) find(id int32, who owner) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.byID[id]
-	if e == nil {
+	if e == nil || e.Value.(*session).owner != who {
 		return nil
 	}
 	s.lru.MoveToFront(e)
@@ -174,10 +178,10 @@ func (s *sessions) recount(sess *session) {
 	}
 }
 
-func (s *sessions) close(id int32) {
+func (s *sessions) close(id int32, who owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.byID[id]; e != nil {
+	if e := s.byID[id]; e != nil && e.Value.(*session).owner == who {
 		s.remove(e)
 	}
 }
