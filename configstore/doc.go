@@ -11,6 +11,7 @@
 //	tenants/<t>                allowed regions
 //	namespaces/<t>/<ns>        topology, retention, scope of deletion
 //	topics/<t>/<ns>/<topic>    deletion count, partitions, configs
+//	users/<user>               grants, verifiers of the password
 //
 // Each carries version, updated_at and updated_by. A document is never removed:
 // deletion is a tombstone (deleted: true) with the next version, so an absent

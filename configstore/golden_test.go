@@ -1,12 +1,14 @@
 package configstore
 
 import (
+	"bytes"
 	"flag"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/internal/scram"
 )
 
 var update = flag.Bool("update", false, "write golden files that do not exist yet")
@@ -75,4 +77,30 @@ func TestGoldenLastGoodCopy(t *testing.T) {
 	if err != nil || len(unknown) != 0 || *n.Retention.Milliseconds != ms || n.Topology.Start != StartLatest || !n.UpdatedAt.Equal(at) {
 		t.Errorf("%+v, %v, %v", n, unknown, err)
 	}
+}
+
+// TestGoldenUser freezes the JSON of a user and of a mesh with a secret, which
+// came after the first last good copy.
+func TestGoldenUser(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
+	v := scram.Decoy(scram.SHA256, []byte("golden"), "alice")
+	want := User{Name: "acme/shop", Admin: true, Grants: []rhumb.Space{{Tenant: "acme", Namespace: "shop"}, rhumb.DefaultSpace},
+		Home: rhumb.DefaultSpace, Scram: Scram{SHA256: &v}}
+	d, err := encode(&want, nil, "golden", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err = ParseDocument(UserKey("acme/shop"), golden(t, "user-1", d.JSON))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, unknown, err := decode[User](d)
+	if err != nil || len(unknown) != 0 || u.Name != want.Name || len(u.Grants) != 2 || u.Home != want.Home || !bytes.Equal(u.Scram.SHA256.StoredKey, v.StoredKey) {
+		t.Errorf("%+v, %v, %v", u, unknown, err)
+	}
+	m, err := encode(&Mesh{UUID: rhumb.UUID{1}, Secret: make([]byte, secretSize)}, nil, "golden", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "mesh-2", m.JSON)
 }

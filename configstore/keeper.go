@@ -49,7 +49,7 @@ func (k fileKeeper) Load() ([]byte, error) {
 func (k fileKeeper) Save(b []byte) error {
 	path := string(k)
 	tmp := path + ".tmp" // one View per data directory: no second writer
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ const (
 	TenantsPrefix    = Prefix + "tenants/"
 	NamespacesPrefix = Prefix + "namespaces/"
 	TopicsPrefix     = Prefix + "topics/"
+	UsersPrefix      = Prefix + "users/"
 )
 
 // RegionKey gives the key of a region's document.
@@ -34,6 +35,10 @@ func TopicKey(t rhumb.Topic) string {
 	return TopicsPrefix + string(t.Tenant) + "/" + string(t.Namespace) + "/" + string(t.Name)
 }
 
+// UserKey gives the key of a user's document. A user that is named after a
+// namespace has a key of two elements.
+func UserKey(name rhumb.UserName) string { return UsersPrefix + string(name) }
+
 // docKind tells documents apart by their place in the tree.
 type docKind uint8
 
@@ -44,6 +49,7 @@ const (
 	kindTenant
 	kindNamespace
 	kindTopic
+	kindUser
 )
 
 // keyName is a parsed key: its kind and the one to three names in it.
@@ -56,6 +62,10 @@ func (k keyName) region() rhumb.RegionName   { return rhumb.RegionName(k.parts[0
 func (k keyName) tenant() rhumb.Tenant       { return rhumb.Tenant(k.parts[0]) }
 func (k keyName) namespace() rhumb.Namespace { return rhumb.Namespace(k.parts[1]) }
 
+func (k keyName) user() rhumb.UserName {
+	return rhumb.UserName(strings.TrimSuffix(k.parts[0]+"/"+k.parts[1], "/"))
+}
+
 func (k keyName) topic() rhumb.Topic {
 	return rhumb.Topic{Tenant: k.tenant(), Namespace: k.namespace(), Name: rhumb.TopicName(k.parts[2])}
 }
@@ -64,11 +74,13 @@ var keyKinds = []struct {
 	prefix string
 	kind   docKind
 	names  int
+	orMore int // names at most, where that differs
 }{
-	{RegionsPrefix, kindRegion, 1},
-	{TenantsPrefix, kindTenant, 1},
-	{NamespacesPrefix, kindNamespace, 2},
-	{TopicsPrefix, kindTopic, 3},
+	{RegionsPrefix, kindRegion, 1, 0},
+	{TenantsPrefix, kindTenant, 1, 0},
+	{NamespacesPrefix, kindNamespace, 2, 0},
+	{TopicsPrefix, kindTopic, 3, 0},
+	{UsersPrefix, kindUser, 1, 2},
 }
 
 // parseKey reads a key. A key of a kind that this version does not know is of
@@ -83,7 +95,7 @@ func parseKey(key string) (keyName, error) {
 			continue
 		}
 		parts := strings.Split(rest, "/")
-		if len(parts) != k.names {
+		if len(parts) < k.names || len(parts) > max(k.names, k.orMore) {
 			return keyName{}, rhumb.Errorf(rhumb.KindInvalid, "configstore: key %q: want %d names after %s", key, k.names, k.prefix)
 		}
 		n := keyName{kind: k.kind}
@@ -109,6 +121,8 @@ func (k keyName) validate() error {
 		return k.namespace().Validate()
 	case kindTopic:
 		return k.topic().Validate()
+	case kindUser:
+		return k.user().Validate()
 	}
 	return nil
 }

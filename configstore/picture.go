@@ -22,6 +22,7 @@ type picture struct {
 	tenants    map[rhumb.Tenant]Tenant     // the others without tombstones
 	namespaces map[namespaceName]Namespace
 	topics     map[rhumb.Topic]Topic
+	users      map[rhumb.UserName]User
 
 	// Derived by link.
 	sorted   []Region // registered, by number
@@ -38,7 +39,7 @@ type namespaceName struct {
 func newPicture() *picture {
 	return &picture{
 		regions: map[rhumb.RegionName]Region{}, tenants: map[rhumb.Tenant]Tenant{},
-		namespaces: map[namespaceName]Namespace{}, topics: map[rhumb.Topic]Topic{},
+		namespaces: map[namespaceName]Namespace{}, topics: map[rhumb.Topic]Topic{}, users: map[rhumb.UserName]User{},
 	}
 }
 
@@ -46,7 +47,7 @@ func newPicture() *picture {
 func (p *picture) clone() *picture {
 	return &picture{
 		mesh: p.mesh, regions: maps.Clone(p.regions), tenants: maps.Clone(p.tenants),
-		namespaces: maps.Clone(p.namespaces), topics: maps.Clone(p.topics),
+		namespaces: maps.Clone(p.namespaces), topics: maps.Clone(p.topics), users: maps.Clone(p.users),
 	}
 }
 
@@ -88,6 +89,12 @@ func (p *picture) put(d Document) error {
 			return err
 		}
 		p.topics[t.Topic] = t
+	case kindUser:
+		u, err := checked[User](d, (*User).validate)
+		if err != nil {
+			return err
+		}
+		putOrRemove(p.users, u.Name, u, u.Deleted)
 	}
 	return nil
 }

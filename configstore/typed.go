@@ -7,8 +7,8 @@ import (
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
-// typed is what the five kinds of documents have in common: *Mesh, *Region,
-// *Tenant, *Namespace and *Topic.
+// typed is what the six kinds of documents have in common: *Mesh, *Region,
+// *Tenant, *Namespace, *Topic and *User.
 type typed interface {
 	meta() *Meta
 	named(keyName) // takes the names that are in the key
@@ -20,6 +20,7 @@ func (*Mesh) named(keyName)       {}
 func (r *Region) named(k keyName) { r.Name = k.region() }
 func (t *Tenant) named(k keyName) { t.Name = k.tenant() }
 func (t *Topic) named(k keyName)  { t.Topic = k.topic() }
+func (u *User) named(k keyName)   { u.Name = k.user() }
 func (n *Namespace) named(k keyName) {
 	n.Tenant, n.Name = k.tenant(), k.namespace()
 }
@@ -89,6 +90,8 @@ func keyOf(v typed) string {
 		return NamespaceKey(v.Tenant, v.Name)
 	case *Topic:
 		return TopicKey(v.Topic)
+	case *User:
+		return UserKey(v.Name)
 	}
 	return MeshKey
 }

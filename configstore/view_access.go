@@ -151,6 +151,17 @@ func (v *View) TopicDocs() []Topic {
 	return sortedValues(v.shown.Load().topics, func(a, b Topic) int { return compareKeys(&a, &b) })
 }
 
+// User gives a user.
+func (v *View) User(name rhumb.UserName) (User, bool) {
+	u, ok := v.shown.Load().users[name]
+	return u, ok
+}
+
+// Users gives all users by name.
+func (v *View) Users() []User {
+	return sortedValues(v.shown.Load().users, func(a, b User) int { return compareKeys(&a, &b) })
+}
+
 // Edges gives all edges, sorted by tenant, namespace, From and To.
 func (v *View) Edges() []Edge { return slices.Clone(v.shown.Load().edges) }
 

@@ -2,6 +2,7 @@ package configstore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -17,7 +18,8 @@ func (w *Writer) EnsureMesh(ctx context.Context) (Mesh, error) {
 			if !m.UUID.IsZero() {
 				return errUnchanged
 			}
-			m.UUID = rhumb.NewUUID()
+			m.UUID, m.Secret = rhumb.NewUUID(), make([]byte, secretSize)
+			rand.Read(m.Secret) // never fails: crypto/rand aborts the process instead
 			return nil
 		},
 		check: func(_ context.Context, m, old *Mesh) error { return m.validate(old) },

@@ -126,7 +126,7 @@ func writeTemp(path string, raw []byte) (name string, err error) {
 		return "", err
 	}
 	_, err = f.Write(raw)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	err = errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close())
 	if err != nil {
 		os.Remove(f.Name())
 	}
