@@ -61,12 +61,13 @@ type TopicInfo struct {
 }
 
 // PartitionInfo is one partition of a topic.
-type PartitionInfo struct {
-	Index int32
-	Ref   rhumb.PartitionRef // ID is 0 until Ready
-	Life  rhumb.Life
-	Ready bool // its log is there
-}
+type PartitionInfo = shard.TopicPartition
+
+// ProducerState is what a partition remembers of one idempotent producer.
+type ProducerState = shard.ProducerState
+
+// ErrPartitionLimit means that the region may not have that many partitions.
+var ErrPartitionLimit = shard.ErrPartitionLimit
 
 // Ready reports whether all partitions of the topic are there.
 func (t TopicInfo) Ready() bool {

@@ -38,10 +38,19 @@ type Config struct {
 	// and RetentionBytes; nil for what it leaves to the region, negative for no
 	// limit. Default: nothing. It is asked at each look and must not block.
 	NamespaceRetention func(rhumb.Topic) (ms, bytes *int64)
+	// NodeID is this node's id in the eyes of Kafka clients, which settings of this
+	// node go by. Default: the region's number * 1000.
+	NodeID int32
+	// PartitionLimit bounds the partitions of all topics. Default 100,000.
+	PartitionLimit int
 	// ProducerExpiry is after how long without a batch a producer id's table is
 	// forgotten. Default 1 day, as in Kafka.
 	ProducerExpiry time.Duration
 }
+
+// DefaultPartitionLimit is the default of Config.PartitionLimit: what a node
+// opens within seconds and holds in some hundred MB.
+const DefaultPartitionLimit = 100_000
 
 const (
 	defaultRetention      = 7 * 24 * time.Hour
@@ -74,6 +83,12 @@ func (c *Config) setDefaults() error {
 	}
 	if c.RetentionBytes == 0 {
 		c.RetentionBytes = -1
+	}
+	if c.NodeID == 0 {
+		c.NodeID = int32(c.Number) * 1000
+	}
+	if c.PartitionLimit <= 0 {
+		c.PartitionLimit = DefaultPartitionLimit
 	}
 	if c.ProducerExpiry <= 0 {
 		c.ProducerExpiry = defaultProducerExpiry

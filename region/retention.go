@@ -2,18 +2,11 @@ package region
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/internal/topicconf"
 	"github.com/rhumbmq/rhumb/region/shard"
-)
-
-// Settings of a topic that retention reads; names and meanings are Kafka's.
-const (
-	configRetentionMs    = "retention.ms"
-	configRetentionBytes = "retention.bytes"
-	configCleanupPolicy  = "cleanup.policy"
 )
 
 // retain looks at the partitions that this node leads from time to time, and has
@@ -48,37 +41,29 @@ func (r *Region) retain(ctx context.Context) {
 }
 
 func (r *Region) retainTopic(ctx context.Context, t TopicInfo) error {
-	ms, bytes := r.retentionOf(t)
-	keep := shard.Retention{MaxBytes: bytes}
-	if ms >= 0 {
+	layers := r.Layers(t)
+	keep := shard.Retention{MaxBytes: layers.Number(confRetentionBytes)}
+	if ms := layers.Number(confRetentionMs); ms >= 0 {
 		keep.BeforeMs = time.Now().UnixMilli() - ms
 	}
+	deletes := layers.Has(confCleanupPolicy, topicconf.Delete)
 	for _, p := range t.Partitions {
 		s := r.shard(p.Ref.Shard)
 		if !p.Ready || s == nil || !s.Leading() {
 			continue
 		}
-		if err := r.retainPartition(ctx, s, p.Ref.ID, keep, t.Configs[configCleanupPolicy] != "compact"); err != nil {
+		if err := r.retainPartition(ctx, s, p.Ref.ID, keep, deletes); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// retentionOf is what the topic says, else its namespace, else the region.
-func (r *Region) retentionOf(t TopicInfo) (ms, bytes int64) {
-	ms, bytes = r.cfg.RetentionMs, r.cfg.RetentionBytes
-	if r.cfg.NamespaceRetention != nil {
-		nsMs, nsBytes := r.cfg.NamespaceRetention(t.Topic)
-		if nsMs != nil {
-			ms = *nsMs
-		}
-		if nsBytes != nil {
-			bytes = *nsBytes
-		}
-	}
-	return setting(t, configRetentionMs, ms), setting(t, configRetentionBytes, bytes)
-}
+var (
+	confRetentionMs    = topicconf.Topic(topicconf.RetentionMs)
+	confRetentionBytes = topicconf.Topic(topicconf.RetentionBytes)
+	confCleanupPolicy  = topicconf.Topic(topicconf.CleanupPolicy)
+)
 
 func (r *Region) retainPartition(ctx context.Context, s *shard.Shard, id rhumb.PartitionID, keep shard.Retention, deletes bool) error {
 	st, ok := s.State(id)
@@ -92,13 +77,4 @@ func (r *Region) retainPartition(ctx context.Context, s *shard.Shard, id rhumb.P
 	}
 	_, err := s.MoveLogStart(ctx, id, start, rhumb.ReasonRetention)
 	return err
-}
-
-// setting reads a topic's number. One that is not a number counts as not set: it
-// was checked when it was set.
-func setting(t TopicInfo, name string, otherwise int64) int64 {
-	if v, err := strconv.ParseInt(t.Configs[name], 10, 64); err == nil {
-		return v
-	}
-	return otherwise
 }

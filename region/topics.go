@@ -12,12 +12,7 @@ import (
 const MaxPartitions = 10000
 
 func infoOf(t *shard.Topic) TopicInfo {
-	info := TopicInfo{Topic: t.Name, ID: t.ID, Deletions: t.Deletions, Configs: t.Configs, CreatedAt: t.CreatedAt}
-	info.Partitions = make([]PartitionInfo, len(t.Partitions))
-	for i, p := range t.Partitions {
-		info.Partitions[i] = PartitionInfo{Index: int32(i), Ref: p.Ref, Life: p.Life, Ready: p.Ready}
-	}
-	return info
+	return TopicInfo{Topic: t.Name, ID: t.ID, Deletions: t.Deletions, Configs: t.Configs, CreatedAt: t.CreatedAt, Partitions: t.Partitions}
 }
 
 // Topic finds a topic by its name. Partitions that are not ready yet are in it.
@@ -54,7 +49,8 @@ func (r *Region) Deletions(name rhumb.Topic) uint64 { return r.shards[0].Deletio
 
 // CreateTopic makes a topic and waits until all its partitions are usable. If it
 // exists, it gives what is there and an error of kind exists. A topic that is
-// born under a lower deletion count than the name has is refused as fenced.
+// born under a lower deletion count than the name has is refused as fenced, one
+// for whose partitions there is no room with [ErrPartitionLimit].
 func (r *Region) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, error) {
 	if err := spec.Topic.Validate(); err != nil {
 		return TopicInfo{}, err
@@ -64,7 +60,8 @@ func (r *Region) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, er
 	}
 	id := rhumb.NewUUID()
 	t, err := r.shards[0].CreateTopic(ctx, shard.TopicRequest{
-		Topic: spec.Topic, ID: id, Deletions: spec.Deletions, Configs: maps.Clone(spec.Configs), Shards: r.place(id, spec.Partitions)})
+		Topic: spec.Topic, ID: id, Deletions: spec.Deletions, Configs: maps.Clone(spec.Configs),
+		Shards: r.place(id, spec.Partitions), Limit: r.cfg.PartitionLimit})
 	if err != nil {
 		if t != nil {
 			return infoOf(t), err
@@ -125,7 +122,7 @@ func (r *Region) GrowTopic(ctx context.Context, name rhumb.Topic, n int32) (Topi
 	case n < 1 || n > MaxPartitions:
 		return t, rhumb.Errorf(rhumb.KindInvalid, "topic %s: %d partitions, must be 1 to %d", name, n, MaxPartitions)
 	case int(n) > len(t.Partitions):
-		if _, err := r.shards[0].GrowTopic(ctx, t.ID, r.place(t.ID, n)); err != nil {
+		if _, err := r.shards[0].GrowTopic(ctx, t.ID, r.place(t.ID, n), r.cfg.PartitionLimit); err != nil {
 			return t, err
 		}
 	}
@@ -138,19 +135,6 @@ func (r *Region) GrowTopic(ctx context.Context, name rhumb.Topic, n int32) (Topi
 func (r *Region) DeleteTopic(ctx context.Context, name rhumb.Topic, deletions uint64) error {
 	_, err := r.shards[0].DeleteTopic(ctx, name, deletions)
 	return err
-}
-
-// SetTopicConfigs replaces a topic's settings.
-func (r *Region) SetTopicConfigs(ctx context.Context, name rhumb.Topic, configs map[string]string) (TopicInfo, error) {
-	t, ok := r.Topic(name)
-	if !ok {
-		return TopicInfo{}, rhumb.Errorf(rhumb.KindNotFound, "no topic %s", name)
-	}
-	changed, err := r.shards[0].SetConfigs(ctx, t.ID, maps.Clone(configs))
-	if err != nil {
-		return t, err
-	}
-	return infoOf(changed), nil
 }
 
 // Subscribe has fn called after each change of topics, until cancel. fn runs on a

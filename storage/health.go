@@ -171,6 +171,12 @@ func (s *Store) checkSpace() {
 // Health is the store's condition now. It may be asked by any goroutine.
 func (s *Store) Health() Health { return s.space.health() }
 
+// Disk gives the directory that holds everything, and the space of its disk now.
+func (s *Store) Disk() (dir string, u vfs.Usage, err error) {
+	u, err = s.space.fs.DiskUsage(s.space.dir)
+	return s.space.dir, u, err
+}
+
 // Writable is nil if new data may be written: kind no space while space is low
 // (it opens again by itself), kind unavailable after the store has failed.
 // Deletion, log starts and what Raft needs go on while space is low.

@@ -125,9 +125,18 @@ type Topic struct {
 
 // TopicPartition says where a topic's partition is.
 type TopicPartition struct {
+	Index int32              // its place in the list
 	Ref   rhumb.PartitionRef // ID is 0 until Ready
 	Life  rhumb.Life
-	Ready bool
+	Ready bool // its log is there
+}
+
+// ProducerState is what a partition remembers of one idempotent producer.
+type ProducerState struct {
+	ID           int64
+	Epoch        int16
+	LastSequence int32 // -1 if no batch of this epoch is remembered
+	LastUse      int64 // ms since 1970
 }
 
 // Waiter is woken when a partition that it was added to changes: End, Flushed or

@@ -43,6 +43,7 @@ const (
 	kindTopicGone       kind = 17
 	kindInitRegion      kind = 18
 	kindProducerBlock   kind = 19
+	kindPutSettings     kind = 20
 )
 
 // entryHeader is the fixed part of an entry's data.

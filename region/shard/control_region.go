@@ -15,11 +15,13 @@ type createTopicCommand struct {
 	deletions uint64
 	configs   []configPair
 	shards    []rhumb.ShardID // of each partition
+	limit     uint64          // of partitions in the region, 0 for none
 }
 
 type growTopicCommand struct {
 	id     rhumb.UUID
 	shards []rhumb.ShardID // of all partitions, the old ones too
+	limit  uint64          // of partitions in the region, 0 for none
 }
 
 type deleteTopicCommand struct {
@@ -30,6 +32,14 @@ type deleteTopicCommand struct {
 type setConfigsCommand struct {
 	id      rhumb.UUID
 	configs []configPair
+	before  *[]configPair // what they must be for this to count, nil for anything
+}
+
+// putSettingsCommand replaces settings that belong to no topic.
+type putSettingsCommand struct {
+	scope   string
+	configs []configPair
+	before  []configPair // what they must be for this to count
 }
 
 type partitionReadyCommand struct {
@@ -53,6 +63,7 @@ func (c *partitionReadyCommand) kind() kind { return kindPartitionReady }
 func (c *topicGoneCommand) kind() kind      { return kindTopicGone }
 func (c *initRegionCommand) kind() kind     { return kindInitRegion }
 func (c *producerBlockCommand) kind() kind  { return kindProducerBlock }
+func (c *putSettingsCommand) kind() kind    { return kindPutSettings }
 
 func putShards(b []byte, shards []rhumb.ShardID) []byte {
 	b = putUint(b, uint64(len(shards)))
@@ -85,20 +96,38 @@ func (c *createTopicCommand) append(b []byte) []byte {
 	b = append(b, c.id[:]...)
 	b = putUint(b, c.deletions)
 	b = putConfigs(b, c.configs)
-	return putShards(b, c.shards)
+	return putLimit(putShards(b, c.shards), c.limit)
+}
+
+// putLimit ends a command that an earlier version knew without a limit.
+func putLimit(b []byte, limit uint64) []byte {
+	if limit == 0 {
+		return b
+	}
+	return putUint(b, limit)
+}
+
+// optionalUint reads what may not be there.
+func (r *reader) optionalUint() uint64 {
+	if len(r.b) == 0 {
+		return 0
+	}
+	return r.uint()
 }
 
 func decodeCreateTopic(body []byte) (*createTopicCommand, error) {
 	r := reader{b: body}
-	c := &createTopicCommand{r.topic(), r.uuid(), r.uint(), r.configs(), r.shards()}
+	c := &createTopicCommand{r.topic(), r.uuid(), r.uint(), r.configs(), r.shards(), r.optionalUint()}
 	return c, r.err("topic")
 }
 
-func (c *growTopicCommand) append(b []byte) []byte { return putShards(append(b, c.id[:]...), c.shards) }
+func (c *growTopicCommand) append(b []byte) []byte {
+	return putLimit(putShards(append(b, c.id[:]...), c.shards), c.limit)
+}
 
 func decodeGrowTopic(body []byte) (*growTopicCommand, error) {
 	r := reader{b: body}
-	c := &growTopicCommand{r.uuid(), r.shards()}
+	c := &growTopicCommand{r.uuid(), r.shards(), r.optionalUint()}
 	return c, r.err("topic growth")
 }
 
@@ -113,13 +142,31 @@ func decodeDeleteTopic(body []byte) (*deleteTopicCommand, error) {
 }
 
 func (c *setConfigsCommand) append(b []byte) []byte {
-	return putConfigs(append(b, c.id[:]...), c.configs)
+	b = putConfigs(append(b, c.id[:]...), c.configs)
+	if c.before != nil {
+		b = putConfigs(putBool(b, true), *c.before)
+	}
+	return b
 }
 
 func decodeSetConfigs(body []byte) (*setConfigsCommand, error) {
 	r := reader{b: body}
-	c := &setConfigsCommand{r.uuid(), r.configs()}
+	c := &setConfigsCommand{id: r.uuid(), configs: r.configs()}
+	if len(r.b) > 0 && r.bool() {
+		before := r.configs()
+		c.before = &before
+	}
 	return c, r.err("topic settings")
+}
+
+func (c *putSettingsCommand) append(b []byte) []byte {
+	return putConfigs(putConfigs(putString(b, c.scope), c.configs), c.before)
+}
+
+func decodePutSettings(body []byte) (*putSettingsCommand, error) {
+	r := reader{b: body}
+	c := &putSettingsCommand{r.string(), r.configs(), r.configs()}
+	return c, r.err("settings")
 }
 
 func (c *partitionReadyCommand) append(b []byte) []byte {

@@ -87,14 +87,15 @@
 //	 9  commit offsets    group, u n × (id topic, s partition, commit)
 //	10  delete offsets    group, byte all, u n × (id topic, s partition)
 //	11  put group         group, string
-//	12  create topic      topic, id, u deletions, u n × (key, value), u n × u shard
-//	13  grow topic        id, u n × u shard
+//	12  create topic      topic, id, u deletions, u n × (key, value), u n × u shard [, u limit]
+//	13  grow topic        id, u n × u shard [, u limit]
 //	14  delete topic      topic, u deletions
-//	15  set configs       id, u n × (key, value)
+//	15  set configs       id, u n × (key, value) [, byte 1, u n × (key, value) as they must be]
 //	16  partition ready   id topic, s index, u partition, id life
 //	17  topic gone        id
 //	18  init region       id
 //	19  producer block
+//	20  put settings      string scope, u n × (key, value), u n × (key, value) as they must be
 //
 // group is three strings: tenant, namespace, group. commit is topic, s offset,
 // s leader epoch, string metadata, s time. A partition's id is the index of the
@@ -117,6 +118,7 @@
 //	T topic                       topic, u deletions, s created, configs, u n × (u shard, u partition, id life, byte ready)
 //	X topic                       as T: deleted, with partitions left
 //	D name                        s deletion count
+//	C scope                       u n × (key, value): settings that belong to no topic
 //	M cluster-id, producer-block, time
 //
 // # Goroutines

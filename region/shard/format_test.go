@@ -37,10 +37,10 @@ func allCommands() []command {
 		&commitOffsetsCommand{key, []OffsetCommit{{TopicID: id, Topic: topic, Partition: 3, Offset: 9, LeaderEpoch: -1, Metadata: "m", At: 8}}},
 		&deleteOffsetsCommand{key, true, []OffsetKey{{id, 3}}},
 		&putGroupCommand{key, []byte{0, 1, 2}},
-		&createTopicCommand{topic, id, 2, configs, shards},
-		&growTopicCommand{id, shards},
+		&createTopicCommand{topic, id, 2, configs, shards, 0},
+		&growTopicCommand{id, shards, 0},
 		&deleteTopicCommand{topic, 3},
-		&setConfigsCommand{id, configs},
+		&setConfigsCommand{id, configs, nil},
 		&partitionReadyCommand{id, 3, 5, life},
 		&topicGoneCommand{id},
 		&initRegionCommand{id},
@@ -82,6 +82,8 @@ func decodeCommand(k kind, body []byte) (command, error) {
 		return decodeTopicGone(body)
 	case kindInitRegion:
 		return decodeInitRegion(body)
+	case kindPutSettings:
+		return decodePutSettings(body)
 	}
 	return &producerBlockCommand{}, nil
 }
@@ -169,7 +171,7 @@ func TestRowFormatsAreFrozen(t *testing.T) {
 		appendCommand(appendEntryHeader(nil, entryHeader{commands: 1, epoch: 4, time: 5}), &createPartitionCommand{rhumb.UUID{6}, soloTopic, 1, 2, rhumb.Life{7}}),
 		wholeEntry(),
 		appendCommand(appendCommand(appendCommand(appendCommand(appendEntryHeader(nil, entryHeader{commands: 4, epoch: 4, time: 6}),
-			&createTopicCommand{soloTopic, rhumb.UUID{8}, 3, []configPair{{"a", "1"}}, []rhumb.ShardID{1, 2}}),
+			&createTopicCommand{soloTopic, rhumb.UUID{8}, 3, []configPair{{"a", "1"}}, []rhumb.ShardID{1, 2}, 0}),
 			&commitOffsetsCommand{GroupKey{Tenant: "t", Namespace: "n", Group: "g"}, []OffsetCommit{{TopicID: rhumb.UUID{8}, Offset: 4, Metadata: "m", At: 8}}}),
 			&partitionReadyCommand{rhumb.UUID{8}, 1, 5, rhumb.Life{7}}),
 			&deleteTopicCommand{rhumb.Topic{Tenant: "t", Namespace: "n", Name: "other"}, 3}),
@@ -223,6 +225,7 @@ func sampleMessage() *Message {
 
 func FuzzEntry(f *testing.F) {
 	f.Add(wholeEntry())
+	f.Add(laterEntry())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, at, err := parseEntry(b)
 		if err != nil {
@@ -250,6 +253,7 @@ func FuzzEntry(f *testing.F) {
 // leaves can be stored and loaded.
 func FuzzApply(f *testing.F) {
 	f.Add(wholeEntry())
+	f.Add(laterEntry())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m := newMachine(1, 7)
 		m.index = 4

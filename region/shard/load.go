@@ -18,7 +18,7 @@ func (m *machine) load(key, value []byte) error {
 		return m.loadPartitionRow(key, value)
 	case tableOffset, tableGroup:
 		return m.loadGroupRow(key, value)
-	case tableTopic, tableDoomed, tableDeletion, tableMeta:
+	case tableTopic, tableDoomed, tableDeletion, tableSettings, tableMeta:
 		return m.loadRegionRow(key, value)
 	}
 	return rhumb.Errorf(rhumb.KindUnsupported, "shard %d: table %q needs a newer reader", m.shard, key[0])
@@ -118,7 +118,12 @@ func (m *machine) loadRegionRow(key, value []byte) error {
 			return nil
 		}
 		m.topics[t.ID], m.names[t.Name] = t, t
+		m.parts += len(t.Partitions)
 		return nil
+	case tableSettings:
+		configs, err := decodeSettings(value)
+		m.settings[string(key[1:])] = configs
+		return err
 	case tableDeletion:
 		n, err := decodeNumber(value)
 		m.deletions[r.topic()] = uint64(n)

@@ -30,7 +30,9 @@ type machine struct {
 	doomed     map[rhumb.UUID]*Topic
 	deletions  map[rhumb.Topic]uint64
 	clusterID  rhumb.UUID
-	topicsSeen uint64 // grows with each change of topics
+	topicsSeen uint64                       // grows with each change of topics
+	parts      int                          // partitions of all topics
+	settings   map[string]map[string]string // by scope; a map is never changed
 
 	byTopic map[rhumb.UUID]map[int32]*partition
 	block   int64 // last block of producer ids given out, -1 if none
@@ -63,7 +65,8 @@ func newMachine(id rhumb.ShardID, number rhumb.RegionNumber) *machine {
 		partitions: make(map[rhumb.PartitionID]*partition), groups: make(map[GroupKey]*group),
 		topics: make(map[rhumb.UUID]*Topic), names: make(map[rhumb.Topic]*Topic), doomed: make(map[rhumb.UUID]*Topic),
 		deletions: make(map[rhumb.Topic]uint64), byTopic: make(map[rhumb.UUID]map[int32]*partition),
-		places: make(map[string]int),
+		settings: make(map[string]map[string]string),
+		places:   make(map[string]int),
 	}
 }
 
@@ -151,6 +154,8 @@ func (m *machine) applyCommand(ctx entry, k kind, body, next int) (result, error
 		return run(decodeTopicGone, b, ctx, m.applyTopicGone)
 	case kindInitRegion:
 		return run(decodeInitRegion, b, ctx, m.applyInitRegion)
+	case kindPutSettings:
+		return run(decodePutSettings, b, ctx, m.applyPutSettings)
 	case kindProducerBlock:
 		return m.applyProducerBlock(ctx), nil
 	}
@@ -269,6 +274,9 @@ func (m *machine) dump() []KV {
 	}
 	for id, t := range m.doomed {
 		add(topicKey(tableDoomed, id), encodeTopic(t))
+	}
+	for scope, configs := range m.settings {
+		add(settingsKey(scope), encodeSettings(configs))
 	}
 	for t, n := range m.deletions {
 		add(deletionKey(t), encodeNumber(int64(n)))

@@ -1,6 +1,18 @@
 package shard
 
-import "github.com/rhumbmq/rhumb/internal/rhumb"
+import (
+	"errors"
+	"maps"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// ErrPartitionLimit means that the region may not have that many partitions.
+var ErrPartitionLimit = errors.New("shard: too many partitions")
+
+// ErrChanged means that settings are not what their change was made for: it is
+// to be made anew.
+var ErrChanged = errors.New("shard: settings were changed meanwhile")
 
 // blockEpoch is where the clock that seeds blocks of producer ids starts:
 // 2024-01-01, in seconds since 1970.
@@ -10,8 +22,25 @@ func (m *machine) putTopicRow(t *Topic) {
 	m.set(topicKey(tableTopic, t.ID), encodeTopic(t))
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if old := m.topics[t.ID]; old != nil {
+		m.parts -= len(old.Partitions)
+	}
 	m.topics[t.ID], m.names[t.Name] = t, t
+	m.parts += len(t.Partitions)
 	m.topicsSeen++
+}
+
+// roomFor refuses more partitions than the region may have.
+func (m *machine) roomFor(more int, limit uint64) error {
+	if limit > 0 && uint64(m.parts+more) > limit {
+		return rhumb.Errorf(rhumb.KindNoSpace, "%w: the region has %d, %d more are above its limit of %d",
+			ErrPartitionLimit, m.parts, more, limit)
+	}
+	return nil
+}
+
+func newTopicPartition(index int, shard rhumb.ShardID) TopicPartition {
+	return TopicPartition{Index: int32(index), Ref: rhumb.PartitionRef{Shard: shard}}
 }
 
 func (m *machine) applyCreateTopic(ctx entry, c *createTopicCommand) result {
@@ -21,9 +50,12 @@ func (m *machine) applyCreateTopic(ctx entry, c *createTopicCommand) result {
 	if n := m.deletions[c.topic]; c.deletions < n {
 		return result{err: rhumb.Errorf(rhumb.KindFenced, "topic %s of deletion count %d was deleted, the count is %d", c.topic, c.deletions, n)}
 	}
+	if err := m.roomFor(len(c.shards), c.limit); err != nil {
+		return result{err: err}
+	}
 	t := &Topic{Name: c.topic, ID: c.id, Deletions: c.deletions, Configs: configMap(c.configs), CreatedAt: ctx.time}
-	for _, s := range c.shards {
-		t.Partitions = append(t.Partitions, TopicPartition{Ref: rhumb.PartitionRef{Shard: s}})
+	for i, s := range c.shards {
+		t.Partitions = append(t.Partitions, newTopicPartition(i, s))
 	}
 	m.putTopicRow(t)
 	return result{value: t}
@@ -44,9 +76,12 @@ func (m *machine) applyGrowTopic(_ entry, c *growTopicCommand) result {
 	if len(c.shards) <= len(t.Partitions) {
 		return result{value: t}
 	}
+	if err := m.roomFor(len(c.shards)-len(t.Partitions), c.limit); err != nil {
+		return result{value: t, err: err}
+	}
 	t = t.changed()
 	for _, s := range c.shards[len(t.Partitions):] {
-		t.Partitions = append(t.Partitions, TopicPartition{Ref: rhumb.PartitionRef{Shard: s}})
+		t.Partitions = append(t.Partitions, newTopicPartition(len(t.Partitions), s))
 	}
 	m.putTopicRow(t)
 	return result{value: t}
@@ -71,6 +106,7 @@ func (m *machine) applyDeleteTopic(_ entry, c *deleteTopicCommand) result {
 	defer m.mu.Unlock()
 	delete(m.topics, t.ID)
 	delete(m.names, t.Name)
+	m.parts -= len(t.Partitions)
 	m.doomed[t.ID] = t
 	m.topicsSeen++
 	return result{value: t}
@@ -81,10 +117,35 @@ func (m *machine) applySetConfigs(_ entry, c *setConfigsCommand) result {
 	if t == nil {
 		return result{err: rhumb.Errorf(rhumb.KindNotFound, "no topic %s", c.id)}
 	}
+	if c.before != nil && !maps.Equal(t.Configs, configMap(*c.before)) {
+		return result{value: t, err: rhumb.Errorf(rhumb.KindUnavailable, "topic %s: %w", t.Name, ErrChanged)}
+	}
 	t = t.changed()
 	t.Configs = configMap(c.configs)
 	m.putTopicRow(t)
 	return result{value: t}
+}
+
+// applyPutSettings replaces the settings of a scope if they are what the change
+// was made for.
+func (m *machine) applyPutSettings(_ entry, c *putSettingsCommand) result {
+	if !maps.Equal(m.settings[c.scope], configMap(c.before)) {
+		return result{err: rhumb.Errorf(rhumb.KindUnavailable, "%w: scope %q", ErrChanged, c.scope)}
+	}
+	configs := configMap(c.configs)
+	if len(configs) == 0 {
+		m.unset(settingsKey(c.scope))
+	} else {
+		m.set(settingsKey(c.scope), encodeSettings(configs))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.settings, c.scope)
+	if len(configs) > 0 {
+		m.settings[c.scope] = configs
+	}
+	m.topicsSeen++ // whoever follows topics follows these, too
+	return result{value: configs}
 }
 
 // applyPartitionReady notes where a partition's log is. Only the first one

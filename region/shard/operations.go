@@ -89,23 +89,35 @@ type TopicRequest struct {
 	Deletions uint64
 	Configs   map[string]string
 	Shards    []rhumb.ShardID // of each partition
+	Limit     int             // of partitions in the region, 0 for none
 }
 
-// CreateTopic enters a topic. Errors are of kind exists, with the topic, or
-// fenced if it was born under a lower deletion count than the name has.
+// CreateTopic enters a topic. Errors are of kind exists, with the topic, fenced
+// if it was born under a lower deletion count than the name has, or
+// [ErrPartitionLimit].
 func (s *Shard) CreateTopic(ctx context.Context, r TopicRequest) (*Topic, error) {
-	return topicOf(s.control(ctx, &createTopicCommand{r.Topic, r.ID, r.Deletions, sortedConfigs(r.Configs), r.Shards}))
+	return topicOf(s.control(ctx, &createTopicCommand{r.Topic, r.ID, r.Deletions, sortedConfigs(r.Configs), r.Shards, uint64(max(r.Limit, 0))}))
 }
 
 // GrowTopic gives a topic more partitions: shards names the shard of each,
-// including those that it has.
-func (s *Shard) GrowTopic(ctx context.Context, id rhumb.UUID, shards []rhumb.ShardID) (*Topic, error) {
-	return topicOf(s.control(ctx, &growTopicCommand{id, shards}))
+// including those that it has. The region's partitions stay within limit, if it
+// is not 0: [ErrPartitionLimit].
+func (s *Shard) GrowTopic(ctx context.Context, id rhumb.UUID, shards []rhumb.ShardID, limit int) (*Topic, error) {
+	return topicOf(s.control(ctx, &growTopicCommand{id, shards, uint64(max(limit, 0))}))
 }
 
-// SetConfigs replaces a topic's settings.
-func (s *Shard) SetConfigs(ctx context.Context, id rhumb.UUID, configs map[string]string) (*Topic, error) {
-	return topicOf(s.control(ctx, &setConfigsCommand{id, sortedConfigs(configs)}))
+// SetConfigs replaces a topic's settings if they are what before says, else
+// [ErrChanged].
+func (s *Shard) SetConfigs(ctx context.Context, id rhumb.UUID, before, configs map[string]string) (*Topic, error) {
+	old := sortedConfigs(before)
+	return topicOf(s.control(ctx, &setConfigsCommand{id, sortedConfigs(configs), &old}))
+}
+
+// PutSettings replaces the settings of a scope, which belong to no topic, if they
+// are what before says, else [ErrChanged].
+func (s *Shard) PutSettings(ctx context.Context, scope string, before, configs map[string]string) error {
+	_, err := s.control(ctx, &putSettingsCommand{scope, sortedConfigs(configs), sortedConfigs(before)})
+	return err
 }
 
 // DeleteTopic raises a name's deletion count; the topic that was born below it

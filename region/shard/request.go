@@ -108,6 +108,46 @@ func (s *Shard) OpenOrigin(ctx context.Context, id rhumb.PartitionID, region rhu
 	}
 }
 
+// Producers gives what a partition remembers of idempotent producers, in no order.
+func (s *Shard) Producers(ctx context.Context, id rhumb.PartitionID) ([]ProducerState, error) {
+	type answer struct {
+		list []ProducerState
+		err  error
+	}
+	c := make(chan answer, 1)
+	err := s.do(func() {
+		p := s.m.partitions[id]
+		if p == nil {
+			c <- answer{err: s.noPartition(id)}
+			return
+		}
+		var list []ProducerState
+		for _, pr := range p.producers {
+			if pr.known {
+				list = append(list, pr.describe())
+			}
+		}
+		c <- answer{list: list}
+	})
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-c:
+		return a.list, a.err
+	case <-ctx.Done():
+		return nil, rhumb.Errorf(rhumb.KindTimeout, "shard %d: %w", s.cfg.ID, context.Cause(ctx))
+	}
+}
+
+func (pr *producer) describe() ProducerState {
+	st := ProducerState{ID: pr.id, Epoch: pr.applied.Epoch, LastSequence: -1, LastUse: pr.applied.LastUse}
+	if b := pr.applied.Batches(); len(b) > 0 {
+		st.LastSequence = b[len(b)-1].Last
+	}
+	return st
+}
+
 // control proposes a control command and waits until it is applied.
 func (s *Shard) control(ctx context.Context, c command) (any, error) {
 	type answer struct {

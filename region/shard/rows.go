@@ -19,6 +19,7 @@ const (
 	tableTopic     byte = 'T' // topic id → topic
 	tableDoomed    byte = 'X' // topic id of a deleted topic with partitions left
 	tableDeletion  byte = 'D' // topic name → deletion count
+	tableSettings  byte = 'C' // scope → settings that belong to no topic
 	tableMeta      byte = 'M' // name → value
 )
 
@@ -167,11 +168,26 @@ func decodeTopic(id rhumb.UUID, value []byte) (*Topic, error) {
 		return nil, err
 	}
 	t := &Topic{ID: id, Name: r.topic(), Deletions: r.uint(), CreatedAt: r.int(), Configs: configMap(r.configs())}
-	for range r.count(19) {
-		t.Partitions = append(t.Partitions, TopicPartition{
+	for i := range r.count(19) {
+		t.Partitions = append(t.Partitions, TopicPartition{Index: int32(i),
 			Ref: rhumb.PartitionRef{Shard: r.shard(), ID: rhumb.PartitionID(r.uint())}, Life: r.life(), Ready: r.bool()})
 	}
 	return t, r.err("topic row")
+}
+
+func settingsKey(scope string) []byte { return append([]byte{tableSettings}, scope...) }
+
+func encodeSettings(configs map[string]string) []byte {
+	return putConfigs([]byte{rowVersion}, sortedConfigs(configs))
+}
+
+func decodeSettings(value []byte) (map[string]string, error) {
+	r, err := rowBody(value)
+	if err != nil {
+		return nil, err
+	}
+	configs := configMap(r.configs())
+	return configs, r.err("settings row")
 }
 
 func encodeCommit(c OffsetCommit) []byte {

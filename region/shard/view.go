@@ -225,6 +225,20 @@ func (s *Shard) Topics() (live, doomed []*Topic) {
 	return live, doomed
 }
 
+// Settings gives the settings of a scope. The map is shared: read only.
+func (s *Shard) Settings(scope string) map[string]string {
+	s.m.mu.RLock()
+	defer s.m.mu.RUnlock()
+	return s.m.settings[scope]
+}
+
+// PartitionCount gives the number of partitions of all topics that shard 0 has.
+func (s *Shard) PartitionCount() int {
+	s.m.mu.RLock()
+	defer s.m.mu.RUnlock()
+	return s.m.parts
+}
+
 // Deletions gives a topic name's deletion count.
 func (s *Shard) Deletions(name rhumb.Topic) uint64 {
 	s.m.mu.RLock()

@@ -95,6 +95,7 @@ type Limits struct {
 	StateCache     Bytes `yaml:"state_cache" doc:"Block cache of the state database."`
 	LogFile        Bytes `yaml:"log_file" doc:"Size of one commit log file. 1MiB to 1GiB."`
 	DiskReserve    Bytes `yaml:"disk_reserve" doc:"Preallocated space for what must still be written on a full disk."`
+	Partitions     int   `yaml:"partitions" doc:"Partitions of all topics of the region; at the limit no topic is made or grown (POLICY_VIOLATION for Kafka clients), by clients or by links."`
 	Connections    int   `yaml:"connections" doc:"Open client connections, over all Kafka listeners; more are closed at once."`
 }
 
@@ -150,6 +151,7 @@ func Defaults() Config {
 			StateCache:     8 << 20,
 			LogFile:        64 << 20,
 			DiskReserve:    16 << 20,
+			Partitions:     100_000,
 			Connections:    10_000,
 		},
 		MinFree:       MinFree{Percent: 5, Bytes: 1 << 30},

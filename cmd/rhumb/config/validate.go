@@ -98,6 +98,7 @@ func (c *Config) checkLimits() error {
 		{"limits.state_cache", int64(l.StateCache), 0, most, bytesText},
 		{"limits.log_file", int64(l.LogFile), 1 << 20, 1 << 30, bytesText},
 		{"limits.disk_reserve", int64(l.DiskReserve), 0, most, bytesText},
+		{"limits.partitions", int64(l.Partitions), 1, 10_000_000, numberText},
 		{"limits.connections", int64(l.Connections), 1, 1 << 20, numberText},
 	} {
 		if err := r.check(); err != nil {

@@ -176,6 +176,7 @@ func (s *Server) openRegion(context.Context) error {
 		Name: s.cfg.Region.Name, Number: s.room.self.Number, Store: s.room.store, Logger: s.opts.Logger, // it adds the region's name itself
 		Durability: durabilities[s.cfg.Durability], InFlight: int64(s.cfg.Limits.AppendMemory),
 		RetentionMs: retentionMs(k.Retention), RetentionBytes: int64(k.RetentionBytes), NamespaceRetention: s.namespaceRetention,
+		NodeID: nodeID(s.room.self.Number, 0), PartitionLimit: s.cfg.Limits.Partitions,
 	})
 	if err != nil {
 		return err
