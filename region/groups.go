@@ -26,31 +26,40 @@ func (r *Region) coordinator(k GroupKey) *shard.Shard {
 	return r.shards[1+Slot(k)%r.cfg.Shards]
 }
 
-// CommitOffsets stores a group's positions; it returns when they are durable.
-func (r *Region) CommitOffsets(ctx context.Context, k GroupKey, commits []OffsetCommit) error {
-	return r.coordinator(k).CommitOffsets(ctx, k, commits)
+// Coordinates gives the term in which this node coordinates a group, false if it
+// does not: then another node does, or none yet.
+func (r *Region) Coordinates(k GroupKey) (term uint64, ok bool) { return r.coordinator(k).Leadership() }
+
+// StoreOffsets stores a group's positions, all or none. Like the other writes to
+// groups it takes place in the order of the calls for that group; done is called
+// once, from the shard's goroutine when the write is durable, or before the call
+// returns if it is refused. It must not block.
+func (r *Region) StoreOffsets(k GroupKey, commits []OffsetCommit, done func(error)) {
+	r.coordinator(k).CommitOffsets(k, commits, done)
+}
+
+// StoreDeleteOffsets forgets positions of a group; if before is not 0 only those
+// that were stored before that time, in ms since 1970.
+func (r *Region) StoreDeleteOffsets(k GroupKey, offsets []OffsetKey, before int64, done func(error)) {
+	r.coordinator(k).DeleteOffsets(k, offsets, before, done)
+}
+
+// StorePutGroup stores what a group's coordinator wants to find again; an empty
+// blob forgets it.
+func (r *Region) StorePutGroup(k GroupKey, blob []byte, done func(error)) {
+	r.coordinator(k).PutGroup(k, blob, done)
+}
+
+// StoreDeleteGroup forgets a group: its state and all its positions.
+func (r *Region) StoreDeleteGroup(k GroupKey, done func(error)) {
+	r.coordinator(k).DeleteGroup(k, done)
 }
 
 // Offsets gives a group's committed positions.
 func (r *Region) Offsets(k GroupKey) map[OffsetKey]OffsetCommit { return r.coordinator(k).Offsets(k) }
 
-// DeleteOffsets forgets positions of a group.
-func (r *Region) DeleteOffsets(ctx context.Context, k GroupKey, offsets []OffsetKey) error {
-	return r.coordinator(k).DeleteOffsets(ctx, k, offsets)
-}
-
-// PutGroup stores what a group's coordinator wants to find again.
-func (r *Region) PutGroup(ctx context.Context, k GroupKey, blob []byte) error {
-	return r.coordinator(k).PutGroup(ctx, k, blob)
-}
-
-// Group gives what PutGroup stored, nil if nothing.
+// Group gives what StorePutGroup stored, nil if nothing.
 func (r *Region) Group(k GroupKey) []byte { return r.coordinator(k).Group(k) }
-
-// DeleteGroup forgets a group: its state and all its positions.
-func (r *Region) DeleteGroup(ctx context.Context, k GroupKey) error {
-	return r.coordinator(k).DeleteGroup(ctx, k)
-}
 
 // Groups gives the keys of all groups that have anything stored, in no order.
 func (r *Region) Groups() []GroupKey {

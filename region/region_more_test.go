@@ -85,7 +85,7 @@ func TestTopicDeletionAndRecreation(t *testing.T) {
 		}
 		group := GroupKey{Tenant: "public", Namespace: "default", Group: "g"}
 		commit := OffsetCommit{TopicID: old.ID, Topic: testTopic, Partition: 2, Offset: 3, Metadata: "m", LeaderEpoch: -1, At: 5}
-		if err := n.CommitOffsets(ctx, group, []OffsetCommit{commit}); err != nil {
+		if err := answerOf(func(done func(error)) { n.StoreOffsets(group, []OffsetCommit{commit}, done) }); err != nil {
 			t.Fatal(err)
 		}
 		w := NewWaiter()
@@ -143,7 +143,9 @@ func TestCommitAfterDeletionIsSwept(t *testing.T) {
 		}
 		synctest.Wait()
 		group := GroupKey{Tenant: "public", Namespace: "default", Group: "late"}
-		if err := n.CommitOffsets(ctx, group, []OffsetCommit{{TopicID: info.ID, Topic: testTopic}}); err != nil {
+		if err := answerOf(func(done func(error)) {
+			n.StoreOffsets(group, []OffsetCommit{{TopicID: info.ID, Topic: testTopic}}, done)
+		}); err != nil {
 			t.Fatal(err)
 		}
 		pause(2 * time.Minute)
@@ -321,18 +323,24 @@ func TestFailedFlushEndsTheRegion(t *testing.T) {
 	})
 }
 
+// answerOf waits for a write that is handed over.
+func answerOf(write func(done func(error))) error {
+	c := make(chan error, 1)
+	write(func(err error) { c <- err })
+	return <-c
+}
+
 func TestGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := context.Background()
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		info := n.topic(testTopic, 2)
 		for i := range 20 {
 			k := GroupKey{Tenant: "public", Namespace: "default", Group: fmt.Sprint("group-", i)}
 			commits := []OffsetCommit{{TopicID: info.ID, Topic: testTopic, Partition: 1, Offset: rhumb.Offset(i), Metadata: "x", LeaderEpoch: 2}}
-			if err := n.CommitOffsets(ctx, k, commits); err != nil {
+			if err := answerOf(func(done func(error)) { n.StoreOffsets(k, commits, done) }); err != nil {
 				t.Fatal(err)
 			}
-			if err := n.PutGroup(ctx, k, []byte{1, byte(i)}); err != nil {
+			if err := answerOf(func(done func(error)) { n.StorePutGroup(k, []byte{1, byte(i)}, done) }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -345,10 +353,16 @@ func TestGroups(t *testing.T) {
 		if b := n.Group(k); len(b) != 2 || b[1] != 7 || len(n.Groups()) != 20 {
 			t.Fatalf("group %x of %d", b, len(n.Groups()))
 		}
-		if err := n.DeleteOffsets(ctx, k, []OffsetKey{{TopicID: info.ID, Partition: 1}}); err != nil || len(n.Offsets(k)) != 0 || n.Group(k) == nil {
+		at := []OffsetKey{{TopicID: info.ID, Partition: 1}}
+		newer := OffsetCommit{TopicID: info.ID, Topic: testTopic, Partition: 1, Offset: 99, At: 1000}
+		n.StoreOffsets(k, []OffsetCommit{newer}, func(error) {})
+		if err := answerOf(func(done func(error)) { n.StoreDeleteOffsets(k, at, 1000, done) }); err != nil || n.Offsets(k)[at[0]].Offset != 99 {
+			t.Fatalf("a position that was stored meanwhile: %v, %v", n.Offsets(k), err)
+		}
+		if err := answerOf(func(done func(error)) { n.StoreDeleteOffsets(k, at, 0, done) }); err != nil || len(n.Offsets(k)) != 0 || n.Group(k) == nil {
 			t.Fatalf("delete offsets: %v", err)
 		}
-		if err := n.DeleteGroup(ctx, k); err != nil || n.Group(k) != nil || len(n.Groups()) != 19 {
+		if err := answerOf(func(done func(error)) { n.StoreDeleteGroup(k, done) }); err != nil || n.Group(k) != nil || len(n.Groups()) != 19 {
 			t.Fatalf("delete group: %v", err)
 		}
 	})

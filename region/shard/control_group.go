@@ -13,6 +13,7 @@ type deleteOffsetsCommand struct {
 	key     GroupKey
 	all     bool // the group's state too
 	offsets []OffsetKey
+	before  int64 // only those stored before this time, ms; 0: whenever
 }
 
 type putGroupCommand struct {
@@ -84,6 +85,9 @@ func (c *deleteOffsetsCommand) append(b []byte) []byte {
 		b = append(b, o.TopicID[:]...)
 		b = putInt(b, int64(o.Partition))
 	}
+	if c.before != 0 {
+		b = putInt(b, c.before)
+	}
 	return b
 }
 
@@ -92,6 +96,9 @@ func decodeDeleteOffsets(body []byte) (*deleteOffsetsCommand, error) {
 	c := &deleteOffsetsCommand{key: r.groupKey(), all: r.bool()}
 	for range r.count(17) {
 		c.offsets = append(c.offsets, OffsetKey{r.uuid(), r.int32()})
+	}
+	if len(r.b) > 0 { // later than the rest of the command
+		c.before = r.int()
 	}
 	return c, r.err("offset deletion")
 }

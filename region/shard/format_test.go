@@ -35,7 +35,7 @@ func allCommands() []command {
 		&createPartitionCommand{id, topic, 3, 2, life},
 		&dropTopicCommand{id},
 		&commitOffsetsCommand{key, []OffsetCommit{{TopicID: id, Topic: topic, Partition: 3, Offset: 9, LeaderEpoch: -1, Metadata: "m", At: 8}}},
-		&deleteOffsetsCommand{key, true, []OffsetKey{{id, 3}}},
+		&deleteOffsetsCommand{key, true, []OffsetKey{{id, 3}}, 0},
 		&putGroupCommand{key, []byte{0, 1, 2}},
 		&createTopicCommand{topic, id, 2, configs, shards, 0},
 		&growTopicCommand{id, shards, 0},

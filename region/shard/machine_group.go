@@ -46,7 +46,7 @@ func (m *machine) applyDeleteOffsets(_ entry, c *deleteOffsetsCommand) result {
 		}
 	}
 	for _, o := range keys {
-		if _, ok := g.offsets[o]; ok {
+		if old, ok := g.offsets[o]; ok && (c.before == 0 || old.At < c.before) {
 			delete(g.offsets, o)
 			m.unset(offsetRowKey(c.key, o))
 		}

@@ -58,30 +58,6 @@ func (s *Shard) DropTopic(ctx context.Context, id rhumb.UUID) error {
 	return err
 }
 
-// CommitOffsets stores a group's positions.
-func (s *Shard) CommitOffsets(ctx context.Context, k GroupKey, commits []OffsetCommit) error {
-	_, err := s.control(ctx, &commitOffsetsCommand{k, commits})
-	return err
-}
-
-// DeleteOffsets forgets positions of a group.
-func (s *Shard) DeleteOffsets(ctx context.Context, k GroupKey, offsets []OffsetKey) error {
-	_, err := s.control(ctx, &deleteOffsetsCommand{key: k, offsets: offsets})
-	return err
-}
-
-// DeleteGroup forgets a group: its state and all its positions.
-func (s *Shard) DeleteGroup(ctx context.Context, k GroupKey) error {
-	_, err := s.control(ctx, &deleteOffsetsCommand{key: k, all: true})
-	return err
-}
-
-// PutGroup stores a group's state; an empty blob forgets it.
-func (s *Shard) PutGroup(ctx context.Context, k GroupKey, blob []byte) error {
-	_, err := s.control(ctx, &putGroupCommand{k, append([]byte(nil), blob...)})
-	return err
-}
-
 // TopicRequest says what topic to create.
 type TopicRequest struct {
 	Topic     rhumb.Topic

@@ -155,18 +155,24 @@ func (s *Shard) control(ctx context.Context, c command) (any, error) {
 		err   error
 	}
 	ch := make(chan answer, 1)
-	body := c.append(nil)
-	if len(body) > maxString {
-		return nil, rhumb.Errorf(rhumb.KindTooLarge, "shard %d: command of %d bytes", s.cfg.ID, len(body))
-	}
-	s.enqueue(&request{kind: c.kind(), command: c, size: len(body) + commandHeaderSize,
-		done: func(v any, err error) { ch <- answer{v, err} }})
+	s.propose(c, func(v any, err error) { ch <- answer{v, err} })
 	select {
 	case a := <-ch:
 		return a.value, a.err
 	case <-ctx.Done():
 		return nil, rhumb.Errorf(rhumb.KindTimeout, "shard %d: %w", s.cfg.ID, context.Cause(ctx))
 	}
+}
+
+// propose hands a control command over. done is called as for Append, when the
+// command is applied or cannot be.
+func (s *Shard) propose(c command, done func(any, error)) {
+	size := len(c.append(nil))
+	if size > maxString {
+		done(nil, rhumb.Errorf(rhumb.KindTooLarge, "shard %d: command of %d bytes", s.cfg.ID, size))
+		return
+	}
+	s.enqueue(&request{kind: c.kind(), command: c, size: size + commandHeaderSize, done: done})
 }
 
 // ReadBarrier waits until this node has applied all that was committed anywhere
