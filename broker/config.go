@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/rhumbmq/rhumb/broker/groups"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -39,6 +40,8 @@ type Config struct {
 	// ExpandLimit bounds how many bytes of one batch are looked at when it has
 	// to be decompressed. Default 128 MiB.
 	ExpandLimit int64
+	// Groups says how consumer groups work; its Store and Logger are the broker's.
+	Groups groups.Config
 }
 
 // Validate checks the fields against each other.
@@ -80,6 +83,7 @@ type Broker struct {
 	log      *slog.Logger
 	expander *codec.Expander
 	expand   chan struct{} // as many tokens as batches may be decompressed at once
+	groups   *groups.Coordinator
 }
 
 // maxExpanding bounds batches that are decompressed at the same time: each may
@@ -92,12 +96,18 @@ func New(cfg Config) (*Broker, error) {
 		return nil, fmt.Errorf("new broker: %w", err)
 	}
 	cfg = cfg.withDefaults()
+	cfg.Groups.Store, cfg.Groups.Logger = cfg.Region, cfg.Logger
+	coordinator, err := groups.New(cfg.Groups)
+	if err != nil {
+		return nil, fmt.Errorf("new broker: %w", err)
+	}
 	return &Broker{
 		cfg:      cfg,
 		region:   cfg.Region,
 		log:      cfg.Logger.With("component", "broker"),
 		expander: codec.NewExpander(codec.Limits{Bytes: cfg.ExpandLimit, Window: zstdWindow}),
 		expand:   make(chan struct{}, maxExpanding),
+		groups:   coordinator,
 	}, nil
 }
 

@@ -2,9 +2,9 @@ package broker
 
 import (
 	"context"
-	"slices"
 	"time"
 
+	"github.com/rhumbmq/rhumb/broker/groups"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -37,41 +37,42 @@ func (b *Broker) CheckCommit(t *TopicInfo, c OffsetCommit) error {
 	return nil
 }
 
+// Coordinator gives the coordinator of consumer groups.
+func (b *Broker) Coordinator() *groups.Coordinator { return b.groups }
+
+// RunGroups looks after groups that nobody asks for, until ctx ends: members that
+// do not come back, positions that nobody needs. Then it answers all that wait.
+func (b *Broker) RunGroups(ctx context.Context) error {
+	defer b.groups.Close()
+	return b.groups.Run(ctx)
+}
+
 // CommitOffsets stores positions of a group that CheckCommit accepted, all or
-// none. They survive what the log survives.
-func (b *Broker) CommitOffsets(ctx context.Context, group GroupKey, commits []OffsetCommit) error {
-	if len(commits) == 0 {
-		return nil
-	}
+// none, if the member may commit; done, which must not block, tells how it went.
+// Positions survive what the log survives. Commits and rebalances of a group take
+// place in the order of the calls.
+func (b *Broker) CommitOffsets(group GroupKey, member groups.MemberRef, commits []OffsetCommit, done func(error)) {
 	now := time.Now().UnixMilli()
 	for i := range commits {
 		commits[i].At = now
 	}
-	return b.region.CommitOffsets(ctx, group, commits)
+	b.groups.Commit(group, member, commits, done)
 }
 
 // Offsets gives the positions of a group in topics that exist. Those of a
-// deleted topic do not count for one of the same name: they are kept by id.
-func (b *Broker) Offsets(group GroupKey) map[OffsetKey]OffsetCommit {
+// deleted topic do not count for one of the same name: they are kept by id. The
+// error, of kind not leader, is that of a node that does not coordinate the group.
+func (b *Broker) Offsets(group GroupKey) (map[OffsetKey]OffsetCommit, error) {
+	if _, ok := b.region.Coordinates(group); !ok {
+		return nil, rhumb.Errorf(rhumb.KindNotLeader, "group %s is not coordinated by this node", group.Group)
+	}
 	all := b.region.Offsets(group)
 	for k := range all {
 		if _, ok := b.region.TopicByID(k.TopicID); !ok {
 			delete(all, k)
 		}
 	}
-	return all
-}
-
-// GroupNames lists the groups of a namespace that have anything stored, sorted.
-func (b *Broker) GroupNames(tenant rhumb.Tenant, namespace rhumb.Namespace) []string {
-	var names []string
-	for _, k := range b.region.Groups() {
-		if k.Tenant == tenant && k.Namespace == namespace {
-			names = append(names, k.Group)
-		}
-	}
-	slices.Sort(names)
-	return names
+	return all, nil
 }
 
 // ProducerID gives an id for an idempotent producer that was never given before.

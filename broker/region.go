@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 
+	"github.com/rhumbmq/rhumb/broker/groups"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/region"
 )
@@ -48,15 +49,8 @@ type Log interface {
 	RemoveWaiter(rhumb.PartitionRef, *Waiter)
 }
 
-// Groups is the region's memory of group offsets.
-type Groups interface {
-	// CommitOffsets stores positions of a group, all or none.
-	CommitOffsets(context.Context, GroupKey, []OffsetCommit) error
-	// Groups lists the groups that have anything stored, in no order.
-	Groups() []GroupKey
-	// Offsets gives all positions of a group.
-	Offsets(GroupKey) map[OffsetKey]OffsetCommit
-}
+// Groups is the region's memory of groups and their offsets.
+type Groups = groups.Store
 
 // Region is what the broker needs of the region that it stands in.
 type Region interface {

@@ -18,7 +18,7 @@ type Region struct {
 	topics    map[rhumb.Topic]broker.TopicInfo
 	deletions map[rhumb.Topic]uint64
 	parts     map[rhumb.PartitionRef]*partition
-	groups    map[broker.GroupKey]map[broker.OffsetKey]broker.OffsetCommit
+	groups    map[broker.GroupKey]*group
 	nextPart  rhumb.PartitionID
 	nextID    int64
 	epoch     int32
@@ -36,7 +36,7 @@ func New() *Region {
 		topics:    map[rhumb.Topic]broker.TopicInfo{},
 		deletions: map[rhumb.Topic]uint64{},
 		parts:     map[rhumb.PartitionRef]*partition{},
-		groups:    map[broker.GroupKey]map[broker.OffsetKey]broker.OffsetCommit{},
+		groups:    map[broker.GroupKey]*group{},
 		nextID:    1 << 48,
 		epoch:     1,
 	}
@@ -129,33 +129,6 @@ func (r *Region) DeleteTopic(_ context.Context, t rhumb.Topic, deletions uint64)
 		delete(r.parts, p.Ref)
 	}
 	return nil
-}
-
-// CommitOffsets implements broker.Groups.
-func (r *Region) CommitOffsets(_ context.Context, g broker.GroupKey, commits []broker.OffsetCommit) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.groups[g] == nil {
-		r.groups[g] = map[broker.OffsetKey]broker.OffsetCommit{}
-	}
-	for _, c := range commits {
-		r.groups[g][c.Key()] = c
-	}
-	return nil
-}
-
-// Offsets implements broker.Groups.
-func (r *Region) Offsets(g broker.GroupKey) map[broker.OffsetKey]broker.OffsetCommit {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.groups[g])
-}
-
-// Groups implements broker.Groups.
-func (r *Region) Groups() []broker.GroupKey {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Collect(maps.Keys(r.groups))
 }
 
 // ProducerID implements broker.Region.

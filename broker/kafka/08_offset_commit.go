@@ -6,47 +6,47 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/broker/groups"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // OffsetCommit (API 8): stores positions of a group.
 //
 // Versions 2 to 10:
-//   - 2 to 4: a retention time, which is ignored: positions do not expire
+//   - 2 to 4: a retention time, which is ignored: the server's counts
 //   - 6: leader epochs
 //   - 7: static members
 //   - 8: flexible
-//   - 9: epochs of members
+//   - 9: epochs of members of the new protocol, which is not offered
 //   - 10: topic ids
 //
-// Groups have no members here: consumers that assign partitions themselves
-// commit with generation -1 and no member id; anything else is answered as by a
-// group that nobody joined.
+// A member commits with its id and generation. Consumers that assign partitions
+// themselves, and admin tools, commit with generation -1 while the group is
+// empty. Positions are handed to the region before the next request is read, so
+// commits take place in the order in which they came; the answer waits.
 func init() {
-	register(api{key: 8, min: 2, max: 10, handle: decodes(offsetCommit)})
+	register(api{key: 8, min: 2, max: 10, handle: offsetCommit})
 }
 
-const commitWithIDs = 10
+// Versions of OffsetCommit that change something here.
+const (
+	commitNotFound = 9 // knows GROUP_ID_NOT_FOUND
+	commitWithIDs  = 10
+)
 
-// noGeneration is the generation of who is not a member.
-const noGeneration = -1
-
-func offsetCommit(ctx context.Context, r *request, req *kmsg.OffsetCommitRequest) (kmsg.Response, error) {
+func offsetCommit(_ context.Context, r *request) (reply, error) {
+	req, err := decode[kmsg.OffsetCommitRequest](r)
+	if err != nil {
+		return nil, err
+	}
 	s := r.conn.server
 	resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
-	key, err := r.caller.group(req.Group)
-	if err == nil {
-		err = checkMember(req.Generation, req.MemberID)
-	}
 	var commits []broker.OffsetCommit
 	for i := range req.Topics {
 		ask := &req.Topics[i]
 		t := kmsg.NewOffsetCommitResponseTopic()
 		t.Topic, t.TopicID = ask.Topic, ask.TopicID
 		info, terr := r.caller.findTopic(req.Version >= commitWithIDs, ask.Topic, ask.TopicID)
-		if err != nil {
-			terr = err
-		}
 		for j := range ask.Partitions {
 			p := kmsg.NewOffsetCommitResponseTopicPartition()
 			p.Partition = ask.Partitions[j].Partition
@@ -59,20 +59,23 @@ func offsetCommit(ctx context.Context, r *request, req *kmsg.OffsetCommitRequest
 		}
 		resp.Topics = append(resp.Topics, t)
 	}
-	if err := s.broker.CommitOffsets(ctx, key, commits); err != nil {
-		failCommits(resp, codeOf(scopeGroup, err))
+	done := make(chan error, 1)
+	if key, err := r.caller.group(req.Group); err != nil {
+		done <- err
+	} else {
+		ref := groups.MemberRef{ID: req.MemberID, Instance: orEmpty(req.InstanceID), Generation: req.Generation}
+		s.broker.CommitOffsets(key, ref, commits, func(err error) { done <- err })
 	}
-	return resp, nil
-}
-
-func checkMember(generation int32, member string) error {
-	switch {
-	case generation != noGeneration:
-		return withCode(codeIllegalGeneration, "the group has no such generation")
-	case member != "":
-		return withCode(codeUnknownMemberID, "the group has no such member")
-	}
-	return nil
+	return func(ctx context.Context) response {
+		if err := outcome(ctx, done); err != nil {
+			code := codeOf(scopeGroup, err)
+			if code == codeGroupIDNotFound && req.Version < commitNotFound {
+				code = codeIllegalGeneration
+			}
+			failCommits(resp, code)
+		}
+		return response{bufs: [][]byte{resp.AppendTo(nil)}}
+	}, nil
 }
 
 func (s *Server) toCommit(info *broker.TopicInfo, ask *kmsg.OffsetCommitRequestTopicPartition, err error) (broker.OffsetCommit, error) {

@@ -17,7 +17,7 @@ import (
 //   - 6: flexible
 //   - 7: require stable, which all are without transactions
 //   - 8: several groups
-//   - 9: member ids, which nobody has
+//   - 9: members of the new protocol, which is not offered
 //   - 10: topic ids
 //
 // A partition without a position has offset -1 and no error. Metadata is never
@@ -67,12 +67,15 @@ func offsetFetch(_ context.Context, r *request, req *kmsg.OffsetFetchRequest) (k
 func groupOffsets(who *caller, ask *kmsg.OffsetFetchRequestGroup, byID bool) kmsg.OffsetFetchResponseGroup {
 	out := kmsg.NewOffsetFetchResponseGroup()
 	out.Group = ask.Group
+	var known map[broker.OffsetKey]broker.OffsetCommit
 	key, err := who.group(ask.Group)
+	if err == nil {
+		known, err = who.server.broker.Offsets(key)
+	}
 	if err != nil {
 		out.ErrorCode = codeOf(scopeGroup, err)
 		return out
 	}
-	known := who.server.broker.Offsets(key)
 	if ask.Topics == nil {
 		out.Topics = allOffsets(who, known)
 		return out

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/broker/groups"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -26,8 +27,11 @@ const (
 	codeInvalidTopic               int16 = 17
 	codeInvalidRequiredAcks        int16 = 21
 	codeIllegalGeneration          int16 = 22
+	codeInconsistentProtocol       int16 = 23
 	codeInvalidGroupID             int16 = 24
 	codeUnknownMemberID            int16 = 25
+	codeInvalidSessionTimeout      int16 = 26
+	codeRebalanceInProgress        int16 = 27
 	codeTopicAuthorizationFailed   int16 = 29
 	codeGroupAuthorizationFailed   int16 = 30
 	codeClusterAuthorizationFailed int16 = 31
@@ -49,12 +53,17 @@ const (
 	codeStorageError               int16 = 56
 	codeSaslAuthenticationFailed   int16 = 58
 	codeUnknownProducerID          int16 = 59
+	codeNonEmptyGroup              int16 = 68
 	codeGroupIDNotFound            int16 = 69
 	codeFetchSessionNotFound       int16 = 70
 	codeInvalidFetchSessionEpoch   int16 = 71
 	codeFencedLeaderEpoch          int16 = 74
 	codeUnknownLeaderEpoch         int16 = 75
 	codeUnsupportedCompressionType int16 = 76
+	codeMemberIDRequired           int16 = 79
+	codeGroupMaxSizeReached        int16 = 81
+	codeFencedInstanceID           int16 = 82
+	codeGroupSubscribedToTopic     int16 = 86
 	codeInvalidRecord              int16 = 87
 	codeResourceNotFound           int16 = 91
 	codeDuplicateResource          int16 = 92
@@ -101,6 +110,23 @@ var byKind = map[rhumb.Kind][scopes]int16{
 	rhumb.KindUnknownProducer: {codeUnknownProducerID, codeUnknownServerError, codeUnknownServerError, codeUnknownServerError},
 }
 
+// ofGroups gives the codes of what package groups answers.
+var ofGroups = []struct {
+	err  error
+	code int16
+}{
+	{groups.ErrUnknownMember, codeUnknownMemberID},
+	{groups.ErrGeneration, codeIllegalGeneration},
+	{groups.ErrRebalancing, codeRebalanceInProgress},
+	{groups.ErrProtocol, codeInconsistentProtocol},
+	{groups.ErrFencedInstance, codeFencedInstanceID},
+	{groups.ErrMemberID, codeMemberIDRequired},
+	{groups.ErrFull, codeGroupMaxSizeReached},
+	{groups.ErrSessionTimeout, codeInvalidSessionTimeout},
+	{groups.ErrNotEmpty, codeNonEmptyGroup},
+	{groups.ErrSubscribed, codeGroupSubscribedToTopic},
+}
+
 // codeError is an error of the protocol itself, which no kind stands for.
 type codeError struct {
 	code int16
@@ -128,6 +154,11 @@ func codeOf(in scope, err error) int16 {
 		return codeUnknownLeaderEpoch
 	case errors.Is(err, context.DeadlineExceeded):
 		return codeRequestTimedOut
+	}
+	for _, g := range ofGroups {
+		if errors.Is(err, g.err) {
+			return g.code
+		}
 	}
 	if codes, ok := byKind[rhumb.KindOf(err)]; ok {
 		return codes[in]

@@ -93,6 +93,10 @@ func TestCodesHaveTheirNames(t *testing.T) {
 		codeInvalidFetchSessionEpoch: kerr.InvalidFetchSessionEpoch, codeFencedLeaderEpoch: kerr.FencedLeaderEpoch,
 		codeUnknownLeaderEpoch: kerr.UnknownLeaderEpoch, codeUnsupportedCompressionType: kerr.UnsupportedCompressionType,
 		codeInvalidRecord: kerr.InvalidRecord, codeUnknownTopicID: kerr.UnknownTopicID, codeFetchSessionTopicIDError: kerr.FetchSessionTopicIDError,
+		codeInconsistentProtocol: kerr.InconsistentGroupProtocol, codeInvalidSessionTimeout: kerr.InvalidSessionTimeout,
+		codeRebalanceInProgress: kerr.RebalanceInProgress, codeNonEmptyGroup: kerr.NonEmptyGroup, codeMemberIDRequired: kerr.MemberIDRequired,
+		codeGroupMaxSizeReached: kerr.GroupMaxSizeReached, codeFencedInstanceID: kerr.FencedInstanceID,
+		codeGroupSubscribedToTopic:  kerr.GroupSubscribedToTopic,
 		codeUnsupportedEndpointType: kerr.UnsupportedEndpointType, codeUnknownServerError: kerr.UnknownServerError,
 	} {
 		if want.Code != code {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/brokertest"
+	"github.com/rhumbmq/rhumb/broker/groups"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/region"
 	"github.com/rhumbmq/rhumb/storage"
@@ -75,7 +76,7 @@ func (h *harness) serve(r broker.Region, change ...func(*broker.Config, *Config)
 	h.Helper()
 	t := h.TB
 	h.log = &logBuffer{}
-	bc := broker.Config{Region: r}
+	bc := broker.Config{Region: r, Groups: groups.Config{InitialDelay: -1}}
 	kc := Config{NodeID: testNode, Rack: "us", Logger: slog.New(slog.NewTextHandler(h.log, nil))}
 	for _, f := range change {
 		f(&bc, &kc)

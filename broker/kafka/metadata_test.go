@@ -196,8 +196,8 @@ func TestOffsetCommitRefusals(t *testing.T) {
 	}{
 		"fine":       {func(*kmsg.OffsetCommitRequest) {}, 0},
 		"group":      {func(r *kmsg.OffsetCommitRequest) { r.Group = "" }, codeInvalidGroupID},
-		"generation": {func(r *kmsg.OffsetCommitRequest) { r.Generation = 4 }, codeIllegalGeneration},
-		"member":     {func(r *kmsg.OffsetCommitRequest) { r.MemberID = "m" }, codeUnknownMemberID},
+		"generation": {func(r *kmsg.OffsetCommitRequest) { r.Group, r.Generation = "none", 4 }, codeIllegalGeneration},
+		"member":     {func(r *kmsg.OffsetCommitRequest) { r.Group, r.MemberID, r.Generation = "none", "m", 1 }, codeIllegalGeneration},
 		"topic":      {func(r *kmsg.OffsetCommitRequest) { r.Topics[0].Topic = "absent" }, codeUnknownTopicOrPartition},
 		"partition":  {func(r *kmsg.OffsetCommitRequest) { r.Topics[0].Partitions[0].Partition = 1 }, codeUnknownTopicOrPartition},
 		"metadata":   {func(r *kmsg.OffsetCommitRequest) { r.Topics[0].Partitions[0].Metadata = &long }, codeOffsetMetadataTooLarge},

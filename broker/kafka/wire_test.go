@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -126,6 +127,22 @@ func fill(h *harness, req kmsg.Request) {
 		r.Group, r.Generation, r.Topics = "g", -1, []kmsg.OffsetCommitRequestTopic{topic}
 	case *kmsg.FindCoordinatorRequest:
 		r.CoordinatorKey, r.CoordinatorKeys = "g", []string{"g"}
+	case *kmsg.JoinGroupRequest:
+		*r = *joinRequest(fmt.Sprint("filled-", r.Version), "", r.Version)
+	case *kmsg.SyncGroupRequest:
+		r.Group, r.MemberID, r.Generation = "g", "nobody", 1
+		r.GroupAssignment = append(r.GroupAssignment, kmsg.SyncGroupRequestGroupAssignment{MemberID: "nobody", MemberAssignment: []byte{1}})
+	case *kmsg.HeartbeatRequest:
+		r.Group, r.MemberID, r.Generation = "g", "nobody", 1
+	case *kmsg.LeaveGroupRequest:
+		r.Group, r.MemberID, r.Members = "g", "nobody", []kmsg.LeaveGroupRequestMember{{MemberID: "nobody", InstanceID: ptr("i")}}
+	case *kmsg.DescribeGroupsRequest:
+		r.Groups, r.IncludeAuthorizedOperations = []string{"g", "filled-3", "missing"}, true
+	case *kmsg.DeleteGroupsRequest:
+		r.Groups = []string{"g", "missing", ""}
+	case *kmsg.OffsetDeleteRequest:
+		r.Group = "g"
+		r.Topics = []kmsg.OffsetDeleteRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetDeleteRequestTopicPartition{{Partition: 0}, {Partition: 9}}}, {Topic: "missing"}}
 	case *kmsg.ListOffsetsRequest:
 		*r = *listRequest("t", r.Version, 0)
 	case *kmsg.DescribeConfigsRequest:
@@ -142,7 +159,7 @@ func fill(h *harness, req kmsg.Request) {
 
 func TestUnknownApiOrVersionClosesTheConnection(t *testing.T) {
 	h := start(t)
-	for _, req := range []kmsg.Request{kmsg.NewPtrJoinGroupRequest(), kmsg.NewPtrSASLHandshakeRequest(),
+	for _, req := range []kmsg.Request{kmsg.NewPtrAddPartitionsToTxnRequest(), kmsg.NewPtrSASLHandshakeRequest(),
 		&kmsg.ProduceRequest{Version: 2}, &kmsg.FetchRequest{Version: 3}, &kmsg.MetadataRequest{Version: 14}} {
 		c := h.dial()
 		c.send(req)
