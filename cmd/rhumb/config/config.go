@@ -38,6 +38,7 @@ type Config struct {
 	ShutdownGrace Duration    `yaml:"shutdown_grace" doc:"How long SIGTERM waits for what is in flight. At most 10m."`
 	Log           Log         `yaml:"log"`
 	Kafka         Kafka       `yaml:"kafka"`
+	Groups        Groups      `yaml:"groups"`
 	Admin         Admin       `yaml:"admin"`
 }
 
@@ -96,6 +97,7 @@ type Limits struct {
 	LogFile        Bytes `yaml:"log_file" doc:"Size of one commit log file. 1MiB to 1GiB."`
 	DiskReserve    Bytes `yaml:"disk_reserve" doc:"Preallocated space for what must still be written on a full disk."`
 	Partitions     int   `yaml:"partitions" doc:"Partitions of all topics of the region; at the limit no topic is made or grown (POLICY_VIOLATION for Kafka clients), by clients or by links."`
+	GroupMemory    Bytes `yaml:"group_memory" doc:"What members of consumer groups say and are assigned, over all groups; at the limit new members get a retriable error."`
 	Connections    int   `yaml:"connections" doc:"Open client connections, over all Kafka listeners; more are closed at once."`
 }
 
@@ -118,6 +120,16 @@ type Kafka struct {
 	MessageMaxBytes Bytes    `yaml:"message_max_bytes" doc:"Largest batch that a producer may send (max.message.bytes of a topic overrides it)."`
 	Retention       Duration `yaml:"retention" doc:"How long records are kept if neither topic nor namespace says. -1: no limit."`
 	RetentionBytes  Bytes    `yaml:"retention_bytes" doc:"How much a partition keeps if neither topic nor namespace says. -1: no limit."`
+}
+
+// Groups says how consumer groups work.
+type Groups struct {
+	InitialRebalanceDelay Duration `yaml:"initial_rebalance_delay" doc:"How long a group that was empty waits for more members before it assigns partitions (Kafka's group.initial.rebalance.delay.ms). rhumb dev: 0. At most 5m."`
+	MinSessionTimeout     Duration `yaml:"min_session_timeout" doc:"Shortest session timeout that a member may ask for (group.min.session.timeout.ms)."`
+	MaxSessionTimeout     Duration `yaml:"max_session_timeout" doc:"Longest session timeout that a member may ask for (group.max.session.timeout.ms). At most 1d."`
+	MaxMembers            int      `yaml:"max_members" doc:"Members of one group (group.max.size); more are refused."`
+	MaxBytes              Bytes    `yaml:"max_bytes" doc:"What the members of one group may say and be assigned, in all. At most 12MiB."`
+	OffsetsRetention      Duration `yaml:"offsets_retention" doc:"How long committed offsets are kept after the group became empty, or its members stopped reading the topic (offsets.retention.minutes). -1: for ever."`
 }
 
 // Admin guards the HTTP API.
@@ -152,6 +164,7 @@ func Defaults() Config {
 			LogFile:        64 << 20,
 			DiskReserve:    16 << 20,
 			Partitions:     100_000,
+			GroupMemory:    64 << 20,
 			Connections:    10_000,
 		},
 		MinFree:       MinFree{Percent: 5, Bytes: 1 << 30},
@@ -160,6 +173,10 @@ func Defaults() Config {
 		Kafka: Kafka{
 			AutoCreate: true, Partitions: 1, MessageMaxBytes: 1048588,
 			Retention: Duration(7 * 24 * time.Hour), RetentionBytes: -1,
+		},
+		Groups: Groups{
+			InitialRebalanceDelay: Duration(3 * time.Second), MinSessionTimeout: Duration(6 * time.Second), MaxSessionTimeout: Duration(30 * time.Minute),
+			MaxMembers: 1000, MaxBytes: 8 << 20, OffsetsRetention: Duration(7 * 24 * time.Hour),
 		},
 	}
 }

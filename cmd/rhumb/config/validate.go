@@ -16,7 +16,7 @@ const minToken = 16
 // Validate checks all fields, alone and together. The configuration must be
 // complete, as Load and Parse make it.
 func (c *Config) Validate() error {
-	for _, check := range []func() error{c.checkRegion, c.checkDisk, c.checkLimits, c.checkLog, c.checkKafka, c.checkAdmin, c.checkListeners, c.checkLinks} {
+	for _, check := range []func() error{c.checkRegion, c.checkDisk, c.checkLimits, c.checkLog, c.checkKafka, c.checkGroups, c.checkAdmin, c.checkListeners, c.checkLinks} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -99,6 +99,7 @@ func (c *Config) checkLimits() error {
 		{"limits.log_file", int64(l.LogFile), 1 << 20, 1 << 30, bytesText},
 		{"limits.disk_reserve", int64(l.DiskReserve), 0, most, bytesText},
 		{"limits.partitions", int64(l.Partitions), 1, 10_000_000, numberText},
+		{"limits.group_memory", int64(l.GroupMemory), int64(c.Groups.MaxBytes), most, bytesText},
 		{"limits.connections", int64(l.Connections), 1, 1 << 20, numberText},
 	} {
 		if err := r.check(); err != nil {
@@ -113,6 +114,23 @@ func (c *Config) checkLog() error {
 		return err
 	}
 	return oneOf("log.format", c.Log.Format, "auto", "text", "json")
+}
+
+func (c *Config) checkGroups() error {
+	g := &c.Groups
+	for _, r := range []numberRange{
+		{"groups.initial_rebalance_delay", int64(g.InitialRebalanceDelay), 0, int64(5 * time.Minute), durationText},
+		{"groups.min_session_timeout", int64(g.MinSessionTimeout), int64(time.Millisecond), int64(g.MaxSessionTimeout), durationText},
+		{"groups.max_session_timeout", int64(g.MaxSessionTimeout), int64(time.Millisecond), int64(day), durationText},
+		{"groups.max_members", int64(g.MaxMembers), 1, 100_000, numberText},
+		{"groups.max_bytes", int64(g.MaxBytes), 1 << 10, 12 << 20, bytesText},
+		{"groups.offsets_retention", int64(g.OffsetsRetention), -1, int64(100 * 365 * day), durationText},
+	} {
+		if err := r.check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *Config) checkKafka() error {

@@ -158,6 +158,7 @@ func (m *mesh) writeConfig(r *region) error {
 	cfg.MinFree = config.MinFree{Bytes: devMinFree}
 	cfg.Limits.DiskReserve, cfg.Limits.LogFile = devReserve, devLogFile
 	cfg.Limits.TailCache, cfg.Limits.StateMemtable, cfg.Limits.StateCache = devCache, devMemtable, devMemtable
+	cfg.Groups.InitialRebalanceDelay = 0
 	cfg.ShutdownGrace = config.Duration(stopGrace / 2)
 	for _, peer := range slices.DeleteFunc(slices.Clone(m.opts.Regions), func(n rhumb.RegionName) bool { return n == r.name }) {
 		cfg.Links = append(cfg.Links, config.Link{Region: peer, Via: m.links.via(r.name, peer)})

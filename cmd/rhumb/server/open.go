@@ -7,8 +7,10 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/broker/groups"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/configstore/embedded"
@@ -202,13 +204,25 @@ func (s *Server) openBroker(context.Context) error {
 	b, err := broker.New(broker.Config{
 		Region: s.room.region, Logger: s.log, Policy: mesh, Deletions: mesh,
 		NoAutoCreate: !k.AutoCreate, Partitions: k.Partitions, MaxMessageBytes: int(k.MessageMaxBytes),
+		Groups: s.groups(),
 	})
 	if err != nil {
 		return err
 	}
 	s.room.broker = b
 	s.parts.start("broker", b.Follow, nil)
+	s.parts.start("groups", b.RunGroups, nil)
 	return nil
+}
+
+// groups gives what the file says of consumer groups.
+func (s *Server) groups() groups.Config {
+	g := s.cfg.Groups
+	return groups.Config{
+		InitialDelay: time.Duration(orNone(int64(g.InitialRebalanceDelay))), MinSession: g.MinSessionTimeout.Std(), MaxSession: g.MaxSessionTimeout.Std(),
+		MaxMembers: g.MaxMembers, MaxGroupBytes: int64(g.MaxBytes), Memory: int64(s.cfg.Limits.GroupMemory),
+		OffsetsRetention: g.OffsetsRetention.Std(),
+	}
 }
 
 // namespaceRetention gives what a topic's namespace says about retention.
