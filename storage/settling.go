@@ -141,7 +141,6 @@ func (s *Store) oldestClosed(ctx context.Context) (file uint64, closed int, err 
 }
 
 // adopt writes a closed file's index and lets it take the dense refs' place.
-// First the database is flushed: then no restart needs the file's entries.
 func (s *Store) adopt(ctx context.Context, file uint64) error {
 	ends := make([]index.ShardEnd, len(s.shards))
 	for i, sh := range s.shards {
@@ -151,15 +150,7 @@ func (s *Store) adopt(ctx context.Context, file uint64) error {
 			ends[i].Index, ends[i].Term = settled, 0
 		}
 	}
-	// What cancelled or copied entries of the file must be safe, too: from then on
-	// replay begins behind it.
-	if err := s.log.Flush(ctx); err != nil {
-		return err
-	}
-	if err := s.db.Flush(ctx); err != nil {
-		return err
-	}
-	dir, err := s.writeIndex(file, ends)
+	dir, err := s.writeIndex(ctx, file, ends)
 	if err != nil {
 		return fmt.Errorf("storage: index of log file %016x: %w", file, err)
 	}
@@ -194,8 +185,13 @@ func (s *Store) adopt(ctx context.Context, file uint64) error {
 	return nil
 }
 
-// writeIndex writes the index of a file and puts it in place.
-func (s *Store) writeIndex(file uint64, ends []index.ShardEnd) (*index.Directory, error) {
+// writeIndex writes the index of a file and puts it in place, after log and state
+// database are flushed: then no restart needs the file's entries, and what the index
+// leaves out is left out by the database, too. Shards apply while it is written: what
+// a log start or a drop took away in the meantime is not in it, and if the database
+// forgot that in a crash, those batches would be in neither. The log is flushed for what
+// cancelled or copied entries of the file, since replay will begin behind it.
+func (s *Store) writeIndex(ctx context.Context, file uint64, ends []index.ShardEnd) (*index.Directory, error) {
 	name := s.path(indexDir, indexName(file))
 	f, err := s.cfg.FS.Create(name + tmpSuffix)
 	if err != nil {
@@ -207,6 +203,12 @@ func (s *Store) writeIndex(file uint64, ends []index.ShardEnd) (*index.Directory
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
+	}
+	if err == nil {
+		err = s.log.Flush(ctx)
+	}
+	if err == nil {
+		err = s.db.Flush(ctx)
 	}
 	if err == nil {
 		err = s.cfg.FS.Rename(name+tmpSuffix, name)
