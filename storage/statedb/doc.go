@@ -16,7 +16,8 @@
 // # Failure
 //
 // The first write or sync that fails ends the database: the adapter refuses
-// everything after it, and the error is kept. Pebble retries failed flushes
+// everything after it, and the error is kept. Pebble is not told if that was a change
+// of its manifest, which it would end the process for. It retries failed flushes
 // without a pause; the adapter makes it wait until the database is closed. The
 // state is recovered at the next start.
 //

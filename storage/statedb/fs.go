@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -79,16 +80,43 @@ func (p *pebbleFS) mayChange() error {
 	return p.ready()
 }
 
+// untold is whether Pebble must not learn that a change of the file failed. It gives
+// up the process if a version of the database cannot be written to the manifest: part of
+// what it holds in memory is of the next version by then, and it fails at something
+// else soon if it is let go on. So it is told that all went well. The failure is kept,
+// nothing is written after it or counted as safe, and the manifest on disk says what
+// it said before.
+func untold(name string) bool {
+	base := filepath.Base(name)
+	return strings.HasPrefix(base, "MANIFEST-") || strings.HasPrefix(base, "marker.")
+}
+
 func (p *pebbleFS) writable(open func(string) (vfs.File, error), name string) (pebblevfs.File, error) {
-	if err := p.mayChange(); err != nil {
+	if p.readOnly {
+		return nil, errReadOnly
+	}
+	quiet := untold(name)
+	if quiet && p.failure() != nil {
+		return &file{fs: p, f: nowhere{}, name: name, quiet: true}, nil
+	}
+	if err := p.ready(); err != nil {
 		return nil, err
 	}
 	f, err := open(name)
-	if err != nil {
-		return nil, p.fail(err)
+	switch {
+	case err == nil:
+		return &file{fs: p, f: f, name: name, unnamed: true, quiet: quiet}, nil
+	case quiet:
+		_ = p.fail(err)
+		return &file{fs: p, f: nowhere{}, name: name, quiet: true}, nil
 	}
-	return &file{fs: p, f: f, name: name, unnamed: true}, nil
+	return nil, p.fail(err)
 }
+
+// nowhere takes the place of a file that could not be made.
+type nowhere struct{ vfs.File }
+
+func (nowhere) Close() error { return nil }
 
 func (p *pebbleFS) Create(name string, _ pebblevfs.DiskWriteCategory) (pebblevfs.File, error) {
 	return p.writable(p.fs.Create, name)
@@ -227,6 +255,23 @@ type file struct {
 	// unnamed: the folder was not synced since the file was made. Pebble makes a file
 	// and a marker that names it with one sync of the folder, which promises no order.
 	unnamed bool
+	quiet   bool // see untold
+}
+
+// begin fails if the database has failed, and drop is true if Pebble must not be told.
+func (f *file) begin() (drop bool, err error) {
+	if f.quiet {
+		return f.fs.failure() != nil, nil
+	}
+	return false, f.fs.ready()
+}
+
+// ended keeps the failure of a change, and gives what Pebble is told of it.
+func (f *file) ended(err error) error {
+	if err = f.fs.fail(err); f.quiet {
+		return nil
+	}
+	return err
 }
 
 func (f *file) Close() error {
@@ -254,11 +299,18 @@ func (f *file) Write(b []byte) (int, error) {
 }
 
 func (f *file) WriteAt(b []byte, off int64) (int, error) {
-	if err := f.fs.ready(); err != nil {
+	drop, err := f.begin()
+	switch {
+	case err != nil:
 		return 0, err
+	case drop:
+		return len(b), nil
 	}
 	n, err := f.f.WriteAt(b, off)
-	return n, f.fs.fail(err)
+	if err = f.ended(err); err == nil {
+		n = len(b)
+	}
+	return n, err
 }
 
 func (f *file) Preallocate(_, _ int64) error { return nil }
@@ -269,19 +321,23 @@ func (f *file) Sync() error {
 	if f.f == nil {
 		return f.syncDir()
 	}
-	if err := f.fs.ready(); err != nil {
+	if drop, err := f.begin(); drop || err != nil {
 		return err
 	}
+	return f.ended(f.sync())
+}
+
+func (f *file) sync() error {
 	if err := f.fs.flushLog(); err != nil {
-		return f.fs.fail(fmt.Errorf("statedb: flush of the commit log: %w", err))
+		return fmt.Errorf("statedb: flush of the commit log: %w", err)
 	}
 	if f.unnamed {
-		if err := f.fs.fail(f.fs.fs.SyncDir(filepath.Dir(f.name))); err != nil {
+		if err := f.fs.fs.SyncDir(filepath.Dir(f.name)); err != nil {
 			return err
 		}
 		f.unnamed = false
 	}
-	return f.fs.fail(f.f.Sync())
+	return f.f.Sync()
 }
 
 // syncDir syncs a folder. Pebble panics if that fails, so it is not told: the
