@@ -10,7 +10,7 @@ BENCH ?= .
 SOURCES := $(shell $(GO) list -f '{{.Dir}}' ./... 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build check test race lint fmt mutants sim bench fuzz cross tidy clean
+.PHONY: clients help build check test race lint fmt mutants sim bench fuzz cross tidy clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -34,6 +34,9 @@ lint: ## gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l $(SOURCES)); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
+
+clients: ## get the foreign clients that make test tries, into the cache folder (python3, node, mvn, javac must be there)
+	e2e/clients/install.sh
 
 mutants: ## plant each known bug and see that the models find it
 	$(GO) test -tags mutants -run 'TestEveryMutantIsFound' ./dedup/... ./replicator/session/...

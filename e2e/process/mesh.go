@@ -150,6 +150,7 @@ listeners:
     tls: {ca: ca.crt, cert: %[1]s.crt, key: %[1]s.key}
 limits: {log_file: 4MiB, disk_reserve: 4MiB, tail_cache: 1MiB}
 min_free: {percent: 0, bytes: 64MiB}
+groups: {initial_rebalance_delay: 0s}
 shutdown_grace: 10s
 log: {level: info}
 links:
