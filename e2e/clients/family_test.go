@@ -72,7 +72,9 @@ func installed(t *testing.T, name, path string) string {
 }
 
 func pythonScript(name string) func(t *testing.T) []string {
-	return func(t *testing.T) []string { return []string{installed(t, "python", "python/bin/python"), name + "/client.py"} }
+	return func(t *testing.T) []string {
+		return []string{installed(t, "python", "python/bin/python"), name + "/client.py"}
+	}
 }
 
 // java gives a command up to the name of the class to run.
