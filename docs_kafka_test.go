@@ -7,12 +7,14 @@ import (
 	"io"
 	"net"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/brokertest"
 	"github.com/rhumbmq/rhumb/broker/kafka"
+	"github.com/rhumbmq/rhumb/internal/topicconf"
 )
 
 // TestCompatPageIsWhatIsAdvertised asks a server what it speaks, as a client
@@ -81,4 +83,34 @@ func askVersions(t *testing.T, addr net.Addr) [][3]int16 {
 		t.Fatal(err)
 	}
 	return apis
+}
+
+// TestCompatPageListsSettings compares the page's settings of topics with those
+// that have an effect, and the names of nodes' settings with those that can be
+// changed.
+func TestCompatPageListsSettings(t *testing.T) {
+	page := readDoc(t, "compat-kafka.md")
+	listed, built := map[string]bool{}, map[string]bool{}
+	_, topics, _ := strings.Cut(page, "## Topic settings that do something\n")
+	topics, nodes, _ := strings.Cut(topics, "## Settings of nodes\n")
+	for _, row := range rows(topics, regexp.MustCompile("^`")) {
+		listed[code(row[0])+" = "+code(row[1])] = true
+	}
+	for _, d := range topicconf.TopicDefs() {
+		if d.Effect {
+			built[d.Name+" = "+d.Default] = true
+		}
+	}
+	nodes, _, _ = strings.Cut(nodes, "## ")
+	for _, name := range regexp.MustCompile("`[a-z.]+`").FindAllString(nodes, -1) {
+		listed[code(name)] = true
+	}
+	for _, d := range topicconf.NodeDefs() {
+		if d.Dynamic {
+			built[d.Name] = true
+		}
+	}
+	if diff := difference(built, listed); len(diff) > 0 || len(built) == 0 {
+		t.Errorf("only in the code (+) or only on the page (-): %v", diff)
+	}
 }

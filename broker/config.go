@@ -7,15 +7,15 @@ import (
 	"github.com/rhumbmq/rhumb/broker/groups"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/internal/topicconf"
 )
 
 // Defaults of Config.
 const (
-	DefaultMaxMessageBytes = 1048588 // Kafka's message.max.bytes
+	DefaultMaxMessageBytes = topicconf.DefaultMaxMessage // Kafka's message.max.bytes
 	DefaultPartitions      = 1
 	DefaultMaxPartitions   = 10000
 	DefaultExpandLimit     = 128 << 20
-	DefaultTimestampAhead  = 3600_000
 )
 
 // Config says how a broker works.
@@ -81,6 +81,8 @@ type Broker struct {
 	cfg      Config
 	region   Region
 	log      *slog.Logger
+	static   map[string]string // settings of nodes by the configuration
+	defaults settings          // of a topic for which nothing else is said
 	expander *codec.Expander
 	expand   chan struct{} // as many tokens as batches may be decompressed at once
 	groups   *groups.Coordinator
@@ -101,7 +103,10 @@ func New(cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new broker: %w", err)
 	}
+	static := cfg.staticConfigs()
 	return &Broker{
+		static:   static,
+		defaults: readSettings(topicconf.Layers{Static: static}),
 		cfg:      cfg,
 		region:   cfg.Region,
 		log:      cfg.Logger.With("component", "broker"),

@@ -2,154 +2,155 @@ package broker
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/rhumbmq/rhumb/internal/rhumb"
-)
-
-// Names of topic settings that the broker itself acts on.
-const (
-	ConfigCleanupPolicy  = "cleanup.policy"
-	ConfigMaxMessage     = "max.message.bytes"
-	ConfigTimestampType  = "message.timestamp.type"
-	ConfigTimestampAhead = "message.timestamp.after.max.ms"
-	ConfigRetentionMs    = "retention.ms"
-	ConfigRetentionBytes = "retention.bytes"
-	ConfigCompression    = "compression.type"
-	ConfigValidate       = "validate"
-)
-
-// ConfigType says how a setting's value reads.
-type ConfigType int8
-
-// Types of settings.
-const (
-	ConfigString ConfigType = iota
-	ConfigInt
-	ConfigLong
-	ConfigList
+	"github.com/rhumbmq/rhumb/internal/topicconf"
 )
 
 // ConfigEntry is a setting and its value.
 type ConfigEntry struct {
-	Name    string
-	Value   string
-	Default string // what holds where the topic does not say
-	Type    ConfigType
-	Doc     string
-	Own     bool // the topic says
-}
-
-// topicConfigs are the settings of topics that this version knows; words lists
-// the values of those that are not numbers, low is the least number.
-var topicConfigs = []struct {
-	name, value string
-	typ         ConfigType
-	low         int64
-	words       []string
-	doc         string
-}{
-	{ConfigCleanupPolicy, "delete", ConfigList, 0, []string{"delete", "compact"}, "What happens to old records: delete, compact or both."},
-	{ConfigCompression, "producer", ConfigString, 0, []string{"producer"}, "Batches are stored as the producer compressed them."},
-	{ConfigMaxMessage, "", ConfigInt, 0, nil, "Largest batch in bytes, as it travels."},
-	{ConfigTimestampAhead, strconv.Itoa(DefaultTimestampAhead), ConfigLong, 0, nil, "How far in the future a timestamp may lie, in ms."},
-	{ConfigTimestampType, "CreateTime", ConfigString, 0, []string{"CreateTime", "LogAppendTime"}, "Whether timestamps are the producer's or the time of storing."},
-	{ConfigRetentionBytes, "-1", ConfigLong, -1, nil, "Bytes of a partition that are kept, -1 for all."},
-	{ConfigRetentionMs, "604800000", ConfigLong, -1, nil, "How long records are kept in ms, -1 for ever."},
-	{ConfigValidate, "header", ConfigString, 0, []string{"header", "full"}, "Whether records are checked one by one."},
-}
-
-// CheckConfigs checks the values of settings that are known. Others are kept as
-// they are: Kafka has many that mean nothing here, and tools set them.
-func CheckConfigs(configs map[string]string) error {
-	for i := range topicConfigs {
-		c := &topicConfigs[i]
-		v, ok := configs[c.name]
-		if !ok {
-			continue
-		}
-		switch c.typ {
-		case ConfigInt, ConfigLong:
-			n, err := strconv.ParseInt(v, 10, 64)
-			if err != nil || n < c.low || (c.typ == ConfigInt && n > 1<<31-1) {
-				return rhumb.Errorf(rhumb.KindInvalid, "%s: %q is not a number from %d on", c.name, v, c.low)
-			}
-		default:
-			for word := range strings.SplitSeq(v, ",") {
-				if !slices.Contains(c.words, strings.TrimSpace(word)) {
-					return rhumb.Errorf(rhumb.KindInvalid, "%s: %q is not one of %s", c.name, v, strings.Join(c.words, ", "))
-				}
-			}
-		}
-	}
-	return nil
+	Name     string
+	Value    *string // nil: not set, and without a default
+	Source   topicconf.Source
+	Type     topicconf.Type
+	Doc      string
+	ReadOnly bool // cannot be changed at run time
+	// Synonyms are what the layers say, the one that holds first.
+	Synonyms []topicconf.Value
 }
 
 // TopicConfigs lists the settings of a topic, sorted by name.
 func (b *Broker) TopicConfigs(t *TopicInfo) []ConfigEntry {
-	var list []ConfigEntry
-	unknown := maps.Clone(t.Configs)
-	for i := range topicConfigs {
-		c := &topicConfigs[i]
-		e := ConfigEntry{Name: c.name, Value: c.value, Type: c.typ, Doc: c.doc}
-		if c.name == ConfigMaxMessage {
-			e.Value = strconv.Itoa(b.cfg.MaxMessageBytes)
+	layers := b.layers(t)
+	defs := topicconf.TopicDefs()
+	list := make([]ConfigEntry, 0, len(defs))
+	for i := range defs {
+		d := &defs[i]
+		all := layers.All(d)
+		if _, own := t.Configs[d.Name]; d.Hidden && !own {
+			continue
 		}
-		e.Default = e.Value
-		if v, ok := t.Configs[c.name]; ok {
-			e.Value, e.Own = v, true
-			delete(unknown, c.name)
+		e := ConfigEntry{Name: d.Name, Type: d.Type, Doc: d.Doc, Source: topicconf.FromDefault, Synonyms: all}
+		value := d.Default
+		if len(all) > 0 {
+			value, e.Source = all[0].Value, all[0].Source
 		}
+		e.Value = &value
 		list = append(list, e)
 	}
-	for name, value := range unknown {
-		list = append(list, ConfigEntry{Name: name, Value: value, Own: true, Doc: "Kept for tools; it has no effect."})
+	for name, value := range t.Configs {
+		if topicconf.Topic(name) == nil { // of another version
+			list = append(list, ConfigEntry{Name: name, Value: &value, Source: topicconf.FromTopic, Doc: "Not known to this version; it has no effect.",
+				Synonyms: []topicconf.Value{{Name: name, Value: value, Source: topicconf.FromTopic}}})
+		}
 	}
 	slices.SortFunc(list, func(x, y ConfigEntry) int { return strings.Compare(x.Name, y.Name) })
 	return list
 }
 
-// NodeConfigs lists the settings of the node that Kafka tools look for, sorted
-// by name.
-func (b *Broker) NodeConfigs() []ConfigEntry {
-	list := []ConfigEntry{
-		{Name: "auto.create.topics.enable", Value: strconv.FormatBool(!b.cfg.NoAutoCreate), Doc: "Whether Metadata creates topics."},
-		{Name: "default.replication.factor", Value: "1", Type: ConfigInt, Doc: "Replicas of a topic inside the region."},
-		{Name: "message.max.bytes", Value: strconv.Itoa(b.cfg.MaxMessageBytes), Type: ConfigInt, Doc: "Largest batch in bytes, as it travels."},
-		{Name: "num.partitions", Value: strconv.Itoa(int(b.cfg.Partitions)), Type: ConfigInt, Doc: "Partitions of a topic whose creator does not say."},
-	}
-	for i := range list {
-		list[i].Default = list[i].Value
+// NodeConfigs lists the settings of this node, sorted by name. facts are those
+// that the caller knows better than the broker, such as addresses.
+func (b *Broker) NodeConfigs(facts map[string]string) []ConfigEntry {
+	layers := b.region.NodeLayers()
+	layers.Static = maps.Clone(b.static)
+	maps.Copy(layers.Static, topicconf.Static(facts))
+	defs := topicconf.NodeDefs()
+	list := make([]ConfigEntry, 0, len(defs))
+	for i := range defs {
+		d := &defs[i]
+		e := ConfigEntry{Name: d.Name, Type: d.Type, Doc: d.Doc, Source: topicconf.FromDefault, ReadOnly: !d.Dynamic, Synonyms: layers.NodeAll(d)}
+		if len(e.Synonyms) > 0 {
+			value := e.Synonyms[0].Value
+			e.Value, e.Source = &value, e.Synonyms[0].Source
+		}
+		list = append(list, e)
 	}
 	return list
+}
+
+// RegionConfigs lists what was set at run time for all nodes, sorted by name.
+func (b *Broker) RegionConfigs() []ConfigEntry {
+	var list []ConfigEntry
+	values := b.region.NodeLayers().Region
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value := values[name]
+		e := ConfigEntry{Name: name, Value: &value, Source: topicconf.FromRegion, Synonyms: []topicconf.Value{{Name: name, Value: value, Source: topicconf.FromRegion}}}
+		if d := topicconf.Node(name); d != nil {
+			e.Type, e.Doc = d.Type, d.Doc
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// staticConfigs is what the configuration says of nodes, where it differs from
+// the table.
+func (c Config) staticConfigs() map[string]string {
+	all := maps.Clone(c.Region.NodeLayers().Static)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, topicconf.Static(map[string]string{
+		"auto.create.topics.enable": strconv.FormatBool(!c.NoAutoCreate),
+		"message.max.bytes":         strconv.Itoa(c.MaxMessageBytes),
+		"num.partitions":            strconv.Itoa(int(c.Partitions)),
+	}))
+	return all
+}
+
+// layers gives what holds for a topic, with what this broker's configuration
+// says. Settings of a topic that is not there yet are found in the same way.
+func (b *Broker) layers(t *TopicInfo) topicconf.Layers {
+	l := b.region.Layers(*t)
+	l.Static = b.static
+	return l
 }
 
 // settings are the topic settings that the write path needs.
 type settings struct {
 	maxMessage int
-	ahead      int64 // ms
+	before     int64 // ms
+	after      int64 // ms
 	compacted  bool
 	full       bool // look at each record
 	appendTime bool // LogAppendTime
 }
 
-// settingsOf reads the settings of a topic. Values that do not parse, which
-// CheckConfigs would have refused, count as absent.
-func (b *Broker) settingsOf(configs map[string]string) settings {
-	s := settings{maxMessage: b.cfg.MaxMessageBytes, ahead: DefaultTimestampAhead}
-	if len(configs) == 0 {
-		return s
+var (
+	confMaxMessage    = topicconf.Topic(topicconf.MaxMessage)
+	confBefore        = topicconf.Topic(topicconf.TimestampBefore)
+	confAfter         = topicconf.Topic(topicconf.TimestampAfter)
+	confCleanup       = topicconf.Topic(topicconf.CleanupPolicy)
+	confTimestampType = topicconf.Topic(topicconf.TimestampType)
+	confValidate      = topicconf.Topic(topicconf.Validate)
+)
+
+// settingsOf reads the settings that hold for a topic.
+func (b *Broker) settingsOf(t *TopicInfo) settings {
+	l := topicconf.Layers{Topic: t.Configs}
+	if node := b.region.NodeLayers(); len(t.Configs)+len(node.Node)+len(node.Region) == 0 {
+		return b.defaults
+	} else if len(node.Node)+len(node.Region) > 0 {
+		l.Node, l.Region = node.Node, node.Region
 	}
-	if n, err := strconv.Atoi(configs[ConfigMaxMessage]); err == nil {
-		s.maxMessage = n
+	l.Static = b.static
+	return readSettings(l)
+}
+
+// readSettings leaves the namespace out: it says nothing of these.
+func readSettings(l topicconf.Layers) settings {
+	s := settings{
+		maxMessage: int(min(l.Number(confMaxMessage), math.MaxInt32)),
+		before:     l.Number(confBefore),
+		after:      l.Number(confAfter),
+		compacted:  l.Has(confCleanup, topicconf.Compact),
+		appendTime: l.Get(confTimestampType) == topicconf.LogAppendTime,
 	}
-	if n, err := strconv.ParseInt(configs[ConfigTimestampAhead], 10, 64); err == nil {
-		s.ahead = n
-	}
-	s.compacted = strings.Contains(configs[ConfigCleanupPolicy], "compact")
-	s.full = s.compacted || configs[ConfigValidate] == "full"
-	s.appendTime = configs[ConfigTimestampType] == "LogAppendTime"
+	// The header has the first and the largest timestamp: what lies too far in the
+	// past is found only among the records.
+	s.full = s.compacted || l.Get(confValidate) == "full" || s.before != topicconf.DefaultTimestampBefore && !s.appendTime
 	return s
 }

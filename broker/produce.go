@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -23,10 +24,14 @@ type AppendAnswer struct {
 	LogStart   rhumb.Offset
 	AppendTime int64 // ms since 1970 in topics of LogAppendTime, else -1
 	Err        error
+
+	stampedAt bool // AppendTime is not this batch's but that of the one at Base
+	ref       rhumb.PartitionRef
 }
 
 // Appends are the batches of one request on their way into the log.
 type Appends struct {
+	b    *Broker
 	done chan struct{} // closed when none is on its way
 
 	mu      sync.Mutex
@@ -43,6 +48,7 @@ type Appends struct {
 // free again. It must not block.
 func (b *Broker) Append(items []AppendItem, after func(error)) *Appends {
 	a := &Appends{
+		b:       b,
 		done:    make(chan struct{}),
 		left:    len(items) + 1, // one for this call, so that it cannot end under our hands
 		answers: make([]AppendAnswer, len(items)),
@@ -65,7 +71,7 @@ func (b *Broker) append(item *AppendItem, done func(AppendAnswer)) {
 		fail(err)
 		return
 	}
-	s := b.settingsOf(item.Topic.Configs)
+	s := b.settingsOf(item.Topic)
 	h, err := b.checkBatch(item.Records, s)
 	if err != nil {
 		fail(err)
@@ -78,16 +84,24 @@ func (b *Broker) append(item *AppendItem, done func(AppendAnswer)) {
 		}
 		answer := AppendAnswer{Base: r.Base, LogStart: r.LogStart, AppendTime: -1}
 		if s.appendTime {
-			answer.AppendTime = stampedTime(h, r)
+			answer.AppendTime = h.MaxTimestamp // as we stamped it
+			answer.stampedAt = r.Duplicate
+			answer.ref = p.Ref
 		}
 		done(answer)
 	})
 }
 
-// stampedTime is the time that the records carry: what we stamped. A duplicate
-// was stamped when it was stored, which nobody remembers: -1.
-func stampedTime(h codec.BatchHeader, r AppendResult) int64 {
-	if r.Duplicate {
+// stampedTime reads the time that a batch got when it was stored first, of which
+// an answer has a duplicate. Nobody waits for a disk in a callback, so it is read
+// when the answer is asked for. A batch that is gone says nothing: -1.
+func (b *Broker) stampedTime(a *AppendAnswer) int64 {
+	batches, err := b.region.Read(a.ref, Query{From: a.Base, Limit: math.MaxInt64, MaxBytes: 1})
+	if err != nil || len(batches) == 0 || batches[0].Base != a.Base {
+		return -1
+	}
+	h, err := codec.ParseBatch(batches[0].Batch)
+	if err != nil {
 		return -1
 	}
 	return h.MaxTimestamp
@@ -118,14 +132,14 @@ func (a *Appends) finish(n int) {
 func (a *Appends) Wait(ctx context.Context, deadline time.Time) []AppendAnswer {
 	select {
 	case <-a.done:
-		return a.answers
+		return a.settled()
 	default:
 	}
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	select {
 	case <-a.done:
-		return a.answers
+		return a.settled()
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -140,6 +154,16 @@ func (a *Appends) Wait(ctx context.Context, deadline time.Time) []AppendAnswer {
 		}
 	}
 	return answers
+}
+
+// settled gives the answers when all are there; nothing changes them any more.
+func (a *Appends) settled() []AppendAnswer {
+	for i := range a.answers {
+		if at := &a.answers[i]; at.Err == nil && at.stampedAt {
+			at.AppendTime, at.stampedAt = a.b.stampedTime(at), false
+		}
+	}
+	return a.answers
 }
 
 // err gives the first error; all answers are there.

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"io"
+	"math"
 
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -37,17 +38,37 @@ func (b *Broker) eachStamp(batch []byte, fn func(codec.Stamp) error) error {
 }
 
 // checkRecords looks at each record: offsets follow each other, the content
-// parses, and in a compacted topic each has a key.
-func (b *Broker) checkRecords(batch []byte, keys bool) error {
+// parses, times are within bounds, and in a compacted topic each has a key. It
+// gives the largest timestamp.
+func (b *Broker) checkRecords(batch []byte, s settings, now int64) (latest int64, err error) {
+	refused := &RecordsError{}
+	fault := func(index int64, cause error, text string) {
+		if refused.Cause == nil {
+			refused.Cause = cause
+		}
+		if len(refused.Faults) < maxRecordFaults {
+			refused.Faults = append(refused.Faults, RecordFault{int32(index), text})
+		}
+	}
 	want := int64(0)
-	return b.eachStamp(batch, func(r codec.Stamp) error {
+	latest = math.MinInt64
+	err = b.eachStamp(batch, func(r codec.Stamp) error {
 		if r.Delta != want {
 			return rhumb.Errorf(rhumb.KindInvalid, "record %d of the batch has offset delta %d", want, r.Delta)
 		}
-		if keys && !r.HasKey {
-			return rhumb.Errorf(rhumb.KindInvalid, "record %d of the batch has no key, which a compacted topic needs", want)
+		if s.compacted && !r.HasKey {
+			fault(want, rhumb.Errorf(rhumb.KindInvalid, "records without a key"), "Compacted topic cannot accept message without key.")
+		} else if !s.appendTime {
+			if text := s.misdated(r.Timestamp, now); text != "" {
+				fault(want, rhumb.Errorf(rhumb.KindInvalid, "%w", ErrTimestamp), text)
+			}
 		}
+		latest = max(latest, r.Timestamp)
 		want++
 		return nil
 	})
+	if err == nil && refused.Cause != nil {
+		err = refused
+	}
+	return latest, err
 }

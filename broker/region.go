@@ -5,6 +5,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker/groups"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/internal/topicconf"
 	"github.com/rhumbmq/rhumb/region"
 )
 
@@ -20,10 +21,29 @@ type Catalog interface {
 	CreateTopic(context.Context, TopicSpec) (TopicInfo, error)
 	// Deletions is the deletion count of a name: topics are born under it.
 	Deletions(rhumb.Topic) uint64
+	// RoomFor gives region.ErrPartitionLimit if there may not be so many more partitions.
+	RoomFor(partitions int) error
 	// GrowTopic gives the topic n partitions and returns when they can be used.
 	GrowTopic(ctx context.Context, topic rhumb.Topic, n int32) (TopicInfo, error)
+	// AlterTopicConfigs changes the settings of a topic: change gets what there is,
+	// read only, and gives what shall be; it may be called again.
+	AlterTopicConfigs(ctx context.Context, topic rhumb.Topic, change func(map[string]string) (map[string]string, error)) (TopicInfo, error)
 	// DeleteTopic deletes the topic if it was born below the deletion count.
 	DeleteTopic(ctx context.Context, topic rhumb.Topic, deletions uint64) error
+}
+
+// Settings is the region's memory of settings, which hold for topics that do not
+// say.
+type Settings interface {
+	// Layers gives the settings that hold for a topic.
+	Layers(TopicInfo) topicconf.Layers
+	// NodeLayers gives the settings that hold for this node.
+	NodeLayers() topicconf.Layers
+	// Settings gives what was set at run time for a node by its id, or for all
+	// nodes if it is empty. The map is shared: read only.
+	Settings(node string) map[string]string
+	// AlterSettings changes that, as AlterTopicConfigs does for topics.
+	AlterSettings(ctx context.Context, node string, change func(map[string]string) (map[string]string, error)) error
 }
 
 // Log is the region's partitions. Its reads are safe from any goroutine.
@@ -42,6 +62,8 @@ type Log interface {
 	Latest(rhumb.PartitionRef) (Stored, bool, error)
 	// DeleteRecords moves the log start up to before; -1 means the end.
 	DeleteRecords(ctx context.Context, ref rhumb.PartitionRef, before rhumb.Offset) (rhumb.Offset, error)
+	// Producers gives what a partition remembers of idempotent producers.
+	Producers(context.Context, rhumb.PartitionRef) ([]ProducerState, error)
 	// AddWaiter has the waiter signalled when the partition changes, false if it
 	// is not there.
 	AddWaiter(rhumb.PartitionRef, *Waiter) bool
@@ -55,12 +77,15 @@ type Groups = groups.Store
 // Region is what the broker needs of the region that it stands in.
 type Region interface {
 	Catalog
+	Settings
 	Log
 	Groups
 	// ProducerID gives an id that was never given before in the mesh.
 	ProducerID(context.Context) (int64, error)
 	// ClusterID is the Kafka cluster id of the region.
 	ClusterID() rhumb.UUID
+	// Disk looks at the disk that the node stores on.
+	Disk() (Disk, error)
 }
 
 var _ Region = (*region.Region)(nil)
@@ -77,6 +102,10 @@ type (
 	AppendRequest = region.AppendRequest
 	// AppendResult says what became of an append.
 	AppendResult = region.AppendResult
+	// ProducerState is what a partition remembers of one idempotent producer.
+	ProducerState = region.ProducerState
+	// Disk is the disk that the node stores on.
+	Disk = region.Disk
 	// PartitionState is a partition's positions.
 	PartitionState = region.PartitionState
 	// Query asks for batches.

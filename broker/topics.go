@@ -3,9 +3,11 @@ package broker
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/internal/topicconf"
 )
 
 // Topic finds a topic by name.
@@ -61,14 +63,17 @@ func (b *Broker) CheckTopic(spec TopicSpec) (TopicSpec, error) {
 		return spec, rhumb.Errorf(rhumb.KindInvalid, "topic %s: %d partitions, want 1 to %d",
 			spec.Topic.Short(), spec.Partitions, b.cfg.MaxPartitions)
 	}
-	if err := CheckConfigs(spec.Configs); err != nil {
+	if err := topicconf.CheckTopic(spec.Configs, slices.Collect(maps.Keys(spec.Configs))...); err != nil {
 		return spec, err
 	}
 	if _, ok := b.region.Topic(spec.Topic); ok {
-		return spec, rhumb.Errorf(rhumb.KindExists, "topic %s exists", spec.Topic.Short())
+		return spec, rhumb.Errorf(rhumb.KindExists, "Topic '%s' already exists.", spec.Topic.Short())
 	}
-	return spec, nil
+	return spec, b.RoomFor(int(spec.Partitions))
 }
+
+// RoomFor says whether the region may have so many more partitions.
+func (b *Broker) RoomFor(partitions int) error { return b.region.RoomFor(partitions) }
 
 // CreateTopic creates a topic and returns when it can be used.
 func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, error) {
@@ -136,12 +141,27 @@ func (b *Broker) State(t *TopicInfo, partition int32) (PartitionState, error) {
 	return state, nil
 }
 
+// Producers gives what a partition of the topic remembers of idempotent
+// producers, by their ids.
+func (b *Broker) Producers(ctx context.Context, t *TopicInfo, partition int32) ([]ProducerState, error) {
+	if _, err := b.State(t, partition); err != nil {
+		return nil, err
+	}
+	list, err := b.region.Producers(ctx, t.Partitions[partition].Ref)
+	slices.SortFunc(list, func(x, y ProducerState) int { return cmp.Compare(x.ID, y.ID) })
+	return list, err
+}
+
+// Disk looks at the disk that this node stores on.
+func (b *Broker) Disk() (Disk, error) { return b.region.Disk() }
+
 func notLeader(t *TopicInfo, partition int32) error {
 	return rhumb.Errorf(rhumb.KindNotLeader, "topic %s partition %d is not led by this node", t.Topic.Short(), partition)
 }
 
 // DeleteRecords moves the partition's log start up to before, -1 for its end,
-// and gives the log start.
+// and gives the log start. Topics that are only compacted keep theirs: kind
+// forbidden.
 func (b *Broker) DeleteRecords(ctx context.Context, t *TopicInfo, partition int32, before rhumb.Offset) (rhumb.Offset, error) {
 	state, err := b.State(t, partition)
 	if err != nil {
@@ -150,6 +170,10 @@ func (b *Broker) DeleteRecords(ctx context.Context, t *TopicInfo, partition int3
 	if before < -1 || before > state.End {
 		return rhumb.NoOffset, rhumb.Errorf(rhumb.KindOutOfRange, "topic %s partition %d: offset %d is above the end, %d",
 			t.Topic.Short(), partition, before, state.End)
+	}
+	if layers := b.layers(t); !layers.Has(confCleanup, topicconf.Delete) {
+		return rhumb.NoOffset, rhumb.Errorf(rhumb.KindForbidden, "topic %s has the cleanup.policy %q, which keeps records",
+			t.Topic.Short(), layers.Get(confCleanup))
 	}
 	return b.region.DeleteRecords(ctx, t.Partitions[partition].Ref, before)
 }

@@ -24,9 +24,10 @@ type Region struct {
 	shards []*shard.Shard // by id; 0 is the region's own
 	budget *shard.Budget
 	static map[string]string // settings of nodes by the configuration
-	work   chan struct{} // capacity 1: the reconciler has something to do
-	ready  chan struct{} // closed when the region may be used
-	ended  chan struct{} // closed when Run has returned or will never be called
+	scope  string            // of settings of this node
+	work   chan struct{}     // capacity 1: the reconciler has something to do
+	ready  chan struct{}     // closed when the region may be used
+	ended  chan struct{}     // closed when Run has returned or will never be called
 
 	mu          sync.Mutex
 	failed      map[rhumb.ShardID]error
@@ -50,7 +51,7 @@ func Open(cfg Config) (*Region, error) {
 		cfg: cfg, log: cfg.Logger.With("component", "region", "region", string(cfg.Name)),
 		budget: shard.NewBudget(cfg.InFlight), work: make(chan struct{}, 1), ready: make(chan struct{}), ended: make(chan struct{}),
 		failed: make(map[rhumb.ShardID]error), subscribers: make(map[*subscriber]struct{}),
-		static: cfg.staticSettings(),
+		static: cfg.staticSettings(), scope: strconv.Itoa(int(cfg.NodeID)),
 	}
 	for id := range rhumb.ShardID(cfg.Shards + 1) {
 		s, err := r.openShard(id)

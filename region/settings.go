@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"path/filepath"
 	"strconv"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -62,13 +63,13 @@ func (r *Region) AlterTopicConfigs(ctx context.Context, name rhumb.Topic, change
 func (r *Region) Layers(t TopicInfo) topicconf.Layers {
 	return topicconf.Layers{
 		Topic: t.Configs, Namespace: r.namespaceSettings(t.Topic),
-		Node: r.Settings(strconv.Itoa(int(r.cfg.NodeID))), Region: r.Settings(AllNodes), Static: r.static,
+		Node: r.Settings(r.scope), Region: r.Settings(AllNodes), Static: r.static,
 	}
 }
 
 // NodeLayers gives the settings that hold for this node.
 func (r *Region) NodeLayers() topicconf.Layers {
-	return topicconf.Layers{Node: r.Settings(strconv.Itoa(int(r.cfg.NodeID))), Region: r.Settings(AllNodes), Static: r.static}
+	return topicconf.Layers{Node: r.Settings(r.scope), Region: r.Settings(AllNodes), Static: r.static}
 }
 
 // staticSettings is what the region's configuration says of retention.
@@ -78,6 +79,8 @@ func (c *Config) staticSettings() map[string]string {
 		all = map[string]string{}
 	}
 	all["log.retention.bytes"] = strconv.FormatInt(max(c.RetentionBytes, -1), 10)
+	all["log.retention.check.interval.ms"] = strconv.FormatInt(c.RetentionInterval.Milliseconds(), 10)
+	all["producer.id.expiration.ms"] = strconv.FormatInt(c.ProducerExpiry.Milliseconds(), 10)
 	return topicconf.Static(all)
 }
 
@@ -104,6 +107,16 @@ func (r *Region) namespaceSettings(t rhumb.Topic) map[string]string {
 // PartitionCount gives the number of partitions of all topics.
 func (r *Region) PartitionCount() int { return r.shards[0].PartitionCount() }
 
+// RoomFor gives [ErrPartitionLimit] if the region may not have so many more
+// partitions. What creates them is judged again, in its entry.
+func (r *Region) RoomFor(partitions int) error {
+	if have := r.PartitionCount(); have+partitions > r.cfg.PartitionLimit {
+		return rhumb.Errorf(rhumb.KindNoSpace, "%w: the region has %d, %d more are above its limit of %d",
+			ErrPartitionLimit, have, partitions, r.cfg.PartitionLimit)
+	}
+	return nil
+}
+
 // Producers gives what a partition remembers of idempotent producers, in no order.
 func (r *Region) Producers(ctx context.Context, ref rhumb.PartitionRef) ([]ProducerState, error) {
 	s := r.shard(ref.Shard)
@@ -123,5 +136,8 @@ type Disk struct {
 // Disk looks at the disk.
 func (r *Region) Disk() (Disk, error) {
 	dir, u, err := r.cfg.Store.Disk()
+	if abs, e := filepath.Abs(dir); e == nil {
+		dir = abs // as Kafka's tools show it
+	}
 	return Disk{Dir: dir, Total: u.Total, Free: u.Free}, err
 }

@@ -135,7 +135,7 @@ func (r *Region) State(ref rhumb.PartitionRef) (broker.PartitionState, bool) {
 	if p == nil {
 		return broker.PartitionState{}, false
 	}
-	return broker.PartitionState{LogStart: p.start, End: p.end, LeaderEpoch: r.epoch, Leading: true}, true
+	return broker.PartitionState{LogStart: p.start, End: p.end, LeaderEpoch: r.epoch, Leading: true, Bytes: p.size()}, true
 }
 
 // Read implements broker.Log.

@@ -15,7 +15,7 @@ import (
 func Real(t testing.TB, change ...func(*storage.Config, *region.Config)) *region.Region {
 	t.Helper()
 	sc := storage.Config{FS: vfs.NewMem(vfs.MemConfig{}), Dir: "data", Shards: 4, MinFree: -1, Reserve: -1, FileSize: 8 << 20}
-	rc := region.Config{Name: "us", Number: 1}
+	rc := region.Config{Name: "us", Number: 1, NodeID: TestNode}
 	for _, f := range change {
 		f(&sc, &rc)
 	}

@@ -17,6 +17,7 @@ type Region struct {
 	mu        sync.Mutex
 	topics    map[rhumb.Topic]broker.TopicInfo
 	deletions map[rhumb.Topic]uint64
+	settings  map[string]map[string]string
 	parts     map[rhumb.PartitionRef]*partition
 	groups    map[broker.GroupKey]*group
 	nextPart  rhumb.PartitionID
@@ -35,6 +36,7 @@ func New() *Region {
 		id:        rhumb.NewUUID(),
 		topics:    map[rhumb.Topic]broker.TopicInfo{},
 		deletions: map[rhumb.Topic]uint64{},
+		settings:  map[string]map[string]string{},
 		parts:     map[rhumb.PartitionRef]*partition{},
 		groups:    map[broker.GroupKey]*group{},
 		nextID:    1 << 48,

@@ -6,7 +6,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rhumbmq/rhumb/broker"
-	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // Metadata (API 3): nodes and topics.
@@ -16,7 +15,7 @@ import (
 //   - 4: auto-creation can be declined
 //   - 5: offline replicas
 //   - 7: leader epochs
-//   - 8: authorized operations, which nobody restricts yet: not given
+//   - 8: authorized operations, if they are asked for
 //   - 9: flexible
 //   - 10: topic ids
 //   - 12: topics may be asked for by id alone
@@ -34,9 +33,6 @@ const (
 	metadataCreateOptional = 4
 )
 
-// notGiven stands for a set of operations that was not asked for.
-const notGiven = -1 << 31
-
 func metadata(ctx context.Context, r *request, req *kmsg.MetadataRequest) (kmsg.Response, error) {
 	s := r.conn.server
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
@@ -46,7 +42,14 @@ func metadata(ctx context.Context, r *request, req *kmsg.MetadataRequest) (kmsg.
 	resp.Brokers = append(resp.Brokers, node)
 	resp.ClusterID = ptr(s.broker.ClusterID().String())
 	resp.ControllerID = s.cfg.NodeID
-	resp.AuthorizedOperations = notGiven
+	resp.AuthorizedOperations = r.caller.clusterOperations(req.IncludeClusterAuthorizedOperations)
+	defer func() {
+		for i := range resp.Topics {
+			if resp.Topics[i].ErrorCode == 0 {
+				resp.Topics[i].AuthorizedOperations = operations(req.IncludeTopicAuthorizedOperations)
+			}
+		}
+	}()
 	if req.Topics == nil || len(req.Topics) == 0 && req.Version < metadataEmptyIsNone {
 		for _, info := range r.caller.topics() {
 			resp.Topics = append(resp.Topics, s.describeTopic(r.caller.nameOf(info.Topic), &info))
@@ -116,17 +119,19 @@ func (s *Server) describeTopic(name string, info *broker.TopicInfo) kmsg.Metadat
 	for i := range info.Partitions {
 		p := kmsg.NewMetadataResponseTopicPartition()
 		p.Partition, p.Leader, p.Replicas, p.ISR = int32(i), s.cfg.NodeID, here, here
-		state, err := s.broker.State(info, p.Partition)
-		if err == nil && !info.Partitions[i].Ready {
-			err = rhumb.Errorf(rhumb.KindNotLeader, "partition is being created")
-		}
-		p.LeaderEpoch = state.LeaderEpoch
-		if err != nil {
-			// The leader is named although it is not there yet: clients ask again,
-			// and some give up on a partition without one.
-			p.ErrorCode, p.LeaderEpoch = codeLeaderNotAvailable, -1
-		}
+		p.LeaderEpoch, p.ErrorCode = s.leadership(info, p.Partition)
 		t.Partitions = append(t.Partitions, p)
 	}
 	return t
+}
+
+// leadership gives the leader epoch of a partition. One that is not there yet has
+// none, and an error; its leader is named all the same: clients ask again, and
+// some give up on a partition without one.
+func (s *Server) leadership(info *broker.TopicInfo, index int32) (epoch int32, code int16) {
+	state, err := s.broker.State(info, index)
+	if err != nil || !info.Partitions[index].Ready {
+		return -1, codeLeaderNotAvailable
+	}
+	return state.LeaderEpoch, codeNone
 }

@@ -3,11 +3,14 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/internal/topicconf"
 )
 
 // CreateTopics (API 19): creates topics and answers when they can be used.
@@ -18,7 +21,8 @@ import (
 //   - 7: topic id
 //
 // The replicas of a topic are the region's business, so a replication factor
-// may only be what this region has. Settings that are not known are kept.
+// may only be what this region has. A topic that is named more than once is
+// answered once, with an error, and nothing is done.
 func init() {
 	register(api{key: 19, min: 2, max: 7, handle: decodes(createTopics)})
 }
@@ -30,24 +34,55 @@ func createTopics(ctx context.Context, r *request, req *kmsg.CreateTopicsRequest
 	ctx, cancel := context.WithTimeout(ctx, adminWait(req.TimeoutMillis))
 	defer cancel()
 	resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
-	times := map[string]int{}
-	for i := range req.Topics {
-		times[req.Topics[i].Topic]++
-	}
+	names := counted(req.Topics, func(t *kmsg.CreateTopicsRequestTopic) string { return t.Topic })
 	for i := range req.Topics {
 		ask := &req.Topics[i]
 		t := kmsg.NewCreateTopicsResponseTopic()
 		t.Topic, t.NumPartitions, t.ReplicationFactor = ask.Topic, -1, -1
 		err := error(nil)
-		if times[ask.Topic] > 1 {
-			err = withCode(codeInvalidRequest, "the request names the topic more than once")
-		} else {
+		switch names.next(ask.Topic) {
+		case answered:
+			continue
+		case several:
+			err = errDuplicateTopic
+		default:
 			err = r.conn.server.createTopic(ctx, r.caller, ask, req.ValidateOnly, &t)
 		}
 		t.ErrorCode, t.ErrorMessage = codeOf(scopeAdmin, err), text(err)
 		resp.Topics = append(resp.Topics, t)
 	}
 	return resp, nil
+}
+
+var errDuplicateTopic = withCode(codeInvalidRequest, "Duplicate topic name.")
+
+// counts tells names that stand in a request once from others.
+type counts map[string]int
+
+// What counts says of a name.
+const (
+	single   = iota
+	several  // for the first time
+	answered // several, and not for the first time
+)
+
+func counted[T any](list []T, name func(*T) string) counts {
+	c := counts{}
+	for i := range list {
+		c[name(&list[i])]++
+	}
+	return c
+}
+
+func (c counts) next(name string) int {
+	switch n := c[name]; {
+	case n < 0:
+		return answered
+	case n > 1:
+		c[name] = -1
+		return several
+	}
+	return single
 }
 
 // adminWait is how long an admin request wants to wait at most.
@@ -64,7 +99,7 @@ func (s *Server) createTopic(ctx context.Context, who *caller, ask *kmsg.CreateT
 	if err != nil {
 		return err
 	}
-	info := broker.TopicInfo{Configs: spec.Configs}
+	info := broker.TopicInfo{Topic: spec.Topic, Configs: spec.Configs}
 	if spec, err = s.broker.CheckTopic(spec); err == nil && !validate {
 		info, err = s.broker.CreateTopic(ctx, spec)
 	}
@@ -74,7 +109,7 @@ func (s *Server) createTopic(ctx context.Context, who *caller, ask *kmsg.CreateT
 	out.TopicID, out.NumPartitions, out.ReplicationFactor = info.ID, spec.Partitions, replicas
 	for _, e := range s.broker.TopicConfigs(&info) {
 		c := kmsg.NewCreateTopicsResponseTopicConfig()
-		c.Name, c.Value, c.Source = e.Name, ptr(e.Value), int8(configSource(e))
+		c.Name, c.Value, c.Source = e.Name, e.Value, int8(configSources[e.Source])
 		out.Configs = append(out.Configs, c)
 	}
 	return nil
@@ -92,10 +127,12 @@ func (s *Server) topicSpec(who *caller, ask *kmsg.CreateTopicsRequestTopic) (bro
 			return spec, err
 		}
 	case ask.NumPartitions == 0 || ask.NumPartitions < -1:
-		return spec, withCode(codeInvalidPartitions, fmt.Sprintf("%d partitions", ask.NumPartitions))
-	case ask.ReplicationFactor != -1 && ask.ReplicationFactor != replicas:
-		return spec, withCode(codeInvalidReplicationFactor,
-			fmt.Sprintf("replication factor %d, this region has %d node", ask.ReplicationFactor, replicas))
+		return spec, withCode(codeInvalidPartitions, "Number of partitions was set to an invalid non-positive value.")
+	case ask.ReplicationFactor == 0 || ask.ReplicationFactor < -1:
+		return spec, withCode(codeInvalidReplicationFactor, "Replication factor must be larger than 0, or -1 to use the default value.")
+	case ask.ReplicationFactor > replicas:
+		return spec, withCode(codeInvalidReplicationFactor, fmt.Sprintf(
+			"Unable to replicate the partition %d time(s): this region has %d node.", ask.ReplicationFactor, replicas))
 	case ask.NumPartitions == -1:
 		spec.Partitions = 0 // the default
 	}
@@ -105,29 +142,36 @@ func (s *Server) topicSpec(who *caller, ask *kmsg.CreateTopicsRequestTopic) (bro
 	spec.Configs = make(map[string]string, len(ask.Configs))
 	for _, c := range ask.Configs {
 		if c.Value == nil {
-			return spec, withCode(codeInvalidConfig, c.Name+" has no value")
+			return spec, withCode(codeInvalidConfig, "Null value not supported for topic configs: "+c.Name)
 		}
 		spec.Configs[c.Name] = *c.Value
 	}
-	if err := broker.CheckConfigs(spec.Configs); err != nil {
-		return spec, withCode(codeInvalidConfig, err.Error())
-	}
-	return spec, nil
+	return spec, invalidConfig(topicconf.CheckTopic(spec.Configs, slices.Collect(maps.Keys(spec.Configs))...))
 }
 
 // assigned checks a manual assignment, which can only name this node, and gives
 // the number of its partitions.
 func (s *Server) assigned(ask *kmsg.CreateTopicsRequestTopic) (int32, error) {
-	if ask.NumPartitions != -1 || ask.ReplicationFactor != -1 {
-		return 0, withCode(codeInvalidRequest, "an assignment goes with no partition count and no replication factor")
+	switch {
+	case ask.ReplicationFactor != -1:
+		return 0, withCode(codeInvalidRequest, "A manual partition assignment was specified, but replication factor was not set to -1.")
+	case ask.NumPartitions != -1:
+		return 0, withCode(codeInvalidRequest, "A manual partition assignment was specified, but numPartitions was not set to -1.")
 	}
 	seen := map[int32]bool{}
 	for _, a := range ask.ReplicaAssignment {
-		in := a.Partition >= 0 && int(a.Partition) < len(ask.ReplicaAssignment)
-		if !in || seen[a.Partition] || len(a.Replicas) != replicas || a.Replicas[0] != s.cfg.NodeID {
-			return 0, withCode(codeInvalidReplicaAssignment, fmt.Sprintf("partition %d: only node %d can be assigned", a.Partition, s.cfg.NodeID))
+		if seen[a.Partition] {
+			return 0, withCode(codeInvalidReplicaAssignment, fmt.Sprintf("Found multiple manual partition assignments for partition %d", a.Partition))
 		}
 		seen[a.Partition] = true
+		if err := s.checkReplicas(a.Replicas); err != nil {
+			return 0, err
+		}
+	}
+	for i := range ask.ReplicaAssignment {
+		if !seen[int32(i)] {
+			return 0, withCode(codeInvalidReplicaAssignment, "partitions should be a consecutive 0-based integer sequence")
+		}
 	}
 	return int32(len(ask.ReplicaAssignment)), nil
 }

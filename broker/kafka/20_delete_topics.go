@@ -34,24 +34,44 @@ func deleteTopics(ctx context.Context, r *request, req *kmsg.DeleteTopicsRequest
 			asked = append(asked, t)
 		}
 	}
+	names := counted(asked, deletionKey)
 	for i := range asked {
 		t := kmsg.NewDeleteTopicsResponseTopic()
 		t.Topic, t.TopicID = asked[i].Topic, asked[i].TopicID
-		err := r.caller.deleteTopic(ctx, &asked[i], &t)
+		err := error(nil)
+		switch names.next(deletionKey(&asked[i])) {
+		case answered:
+			continue
+		case several:
+			err = errDuplicateTopic
+		default:
+			err = r.caller.deleteTopic(ctx, &asked[i], &t)
+		}
 		t.ErrorCode, t.ErrorMessage = codeOf(scopeAdmin, err), text(err)
 		resp.Topics = append(resp.Topics, t)
 	}
 	return resp, nil
 }
 
+// deletionKey is what a topic is asked for by: its name, or its id in a form that
+// no name has.
+func deletionKey(t *kmsg.DeleteTopicsRequestTopic) string {
+	if t.Topic == nil {
+		return string(t.TopicID[:]) + "/"
+	}
+	return *t.Topic
+}
+
 func (c *caller) deleteTopic(ctx context.Context, ask *kmsg.DeleteTopicsRequestTopic, out *kmsg.DeleteTopicsResponseTopic) error {
 	var info *broker.TopicInfo
 	var err error
 	switch {
+	case ask.Topic == nil && ask.TopicID == [16]byte{}:
+		err = withCode(codeInvalidRequest, "Neither topic name nor id were specified.")
 	case ask.Topic == nil:
 		info, err = c.findTopic(true, "", ask.TopicID)
 	case ask.TopicID != [16]byte{}:
-		err = withCode(codeInvalidRequest, "a topic is named by name or by id, not by both")
+		err = withCode(codeInvalidRequest, "You may not specify both topic name and topic id.")
 	default:
 		info, err = c.findTopic(false, *ask.Topic, [16]byte{})
 	}

@@ -10,7 +10,8 @@ import (
 
 // DeleteRecords (API 21): moves log starts up.
 //
-// Versions 0 to 2; 2 is flexible. Offset -1 means the high watermark.
+// Versions 0 to 2; 2 is flexible. Offset -1 means the high watermark. Topics that
+// are only compacted keep their records: POLICY_VIOLATION.
 func init() {
 	register(api{key: 21, min: 0, max: 2, handle: decodes(deleteRecords)})
 }
@@ -32,6 +33,9 @@ func deleteRecords(ctx context.Context, r *request, req *kmsg.DeleteRecordsReque
 				var start rhumb.Offset
 				start, perr = s.broker.DeleteRecords(ctx, info, ask.Partition, rhumb.Offset(ask.Offset))
 				p.LowWatermark = int64(start)
+				if rhumb.KindOf(perr) == rhumb.KindForbidden {
+					perr = withCode(codePolicyViolation, perr.Error())
+				}
 			}
 			p.ErrorCode = codeOf(scopeRead, perr)
 			t.Partitions = append(t.Partitions, p)

@@ -4,21 +4,22 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/internal/topicconf"
 )
 
-// DescribeConfigs (API 32): settings of topics and of this node.
+// DescribeConfigs (API 32): settings of topics, of this node, and of all nodes.
 //
 // Versions 1 to 4:
 //   - 1: sources and synonyms
 //   - 3: types and documentation
 //   - 4: flexible
 //
-// Other kinds of resources are refused.
+// Groups and client metrics have no settings here, so there are none to show. The
+// loggers of a node are one, root.
 func init() {
 	register(api{key: 32, min: 1, max: 4, handle: decodes(describeConfigs)})
 }
@@ -29,10 +30,10 @@ func describeConfigs(_ context.Context, r *request, req *kmsg.DescribeConfigsReq
 		ask := &req.Resources[i]
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = ask.ResourceType, ask.ResourceName
-		entries, err := r.conn.server.configs(r.caller, ask)
+		entries, err := r.conn.server.configs(r, ask)
 		out.ErrorCode, out.ErrorMessage = codeOf(scopeAdmin, err), text(err)
 		for _, e := range entries {
-			if ask.ConfigNames == nil || slices.Contains(ask.ConfigNames, e.Name) {
+			if len(ask.ConfigNames) == 0 || slices.Contains(ask.ConfigNames, e.Name) {
 				out.Configs = append(out.Configs, describeConfig(e, req))
 			}
 		}
@@ -41,64 +42,74 @@ func describeConfigs(_ context.Context, r *request, req *kmsg.DescribeConfigsReq
 	return resp, nil
 }
 
-func (s *Server) configs(who *caller, ask *kmsg.DescribeConfigsRequestResource) ([]broker.ConfigEntry, error) {
+func (s *Server) configs(r *request, ask *kmsg.DescribeConfigsRequestResource) ([]broker.ConfigEntry, error) {
 	switch ask.ResourceType {
 	case kmsg.ConfigResourceTypeTopic:
-		info, err := who.findTopic(false, ask.ResourceName, [16]byte{})
+		info, err := r.caller.findTopic(false, ask.ResourceName, [16]byte{})
 		if err != nil {
 			return nil, err
 		}
 		return s.broker.TopicConfigs(info), nil
 	case kmsg.ConfigResourceTypeBroker:
-		if ask.ResourceName != "" && ask.ResourceName != strconv.Itoa(int(s.cfg.NodeID)) {
-			return nil, withCode(codeInvalidRequest, fmt.Sprintf("node %q is not this node, %d", ask.ResourceName, s.cfg.NodeID))
+		all, err := s.nodeNamed(ask.ResourceName)
+		switch {
+		case err != nil:
+			return nil, err
+		case all:
+			return s.broker.RegionConfigs(), nil
 		}
-		return s.broker.NodeConfigs(), nil
+		return s.broker.NodeConfigs(s.facts(r.conn)), nil
+	case kmsg.ConfigResourceTypeBrokerLogger:
+		if all, err := s.nodeNamed(ask.ResourceName); err != nil {
+			return nil, err
+		} else if all {
+			return nil, withCode(codeInvalidRequest, "Broker id must not be empty")
+		}
+		return []broker.ConfigEntry{s.rootLogger()}, nil
+	case kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
+		return nil, nil
 	}
-	return nil, withCode(codeInvalidRequest, fmt.Sprintf("resources of type %d have no settings here", ask.ResourceType))
+	return nil, withCode(codeInvalidRequest, fmt.Sprintf("resources of type %d have no settings", ask.ResourceType))
 }
 
 func describeConfig(e broker.ConfigEntry, req *kmsg.DescribeConfigsRequest) kmsg.DescribeConfigsResponseResourceConfig {
 	c := kmsg.NewDescribeConfigsResponseResourceConfig()
-	c.Name, c.Value = e.Name, ptr(e.Value)
-	c.IsDefault, c.Source = !e.Own, configSource(e)
-	c.ConfigType = configType(e.Type)
+	c.Name, c.Value, c.ReadOnly = e.Name, e.Value, e.ReadOnly
+	c.Source = configSources[e.Source]
+	c.ConfigType = configTypes[e.Type]
+	if e.Name == rootLogger {
+		c.Source, c.ConfigType = kmsg.ConfigSourceDynamicBrokerLoggerConfig, kmsg.ConfigType(0)
+	}
 	if req.IncludeDocumentation {
 		c.Documentation = ptr(e.Doc)
 	}
 	if !req.IncludeSynonyms {
 		return c
 	}
-	if e.Own {
-		c.ConfigSynonyms = append(c.ConfigSynonyms, synonym(e.Name, e.Value, c.Source))
-	}
-	if e.Default != "" {
-		c.ConfigSynonyms = append(c.ConfigSynonyms, synonym(e.Name, e.Default, kmsg.ConfigSourceDefaultConfig))
+	for _, v := range e.Synonyms {
+		s := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
+		s.Name, s.Value, s.Source = v.Name, &v.Value, configSources[v.Source]
+		c.ConfigSynonyms = append(c.ConfigSynonyms, s)
 	}
 	return c
 }
 
-func synonym(name, value string, source kmsg.ConfigSource) kmsg.DescribeConfigsResponseResourceConfigConfigSynonym {
-	s := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
-	s.Name, s.Value, s.Source = name, &value, source
-	return s
+// configSources gives Kafka's word for each layer. It has none for namespaces;
+// what they say is a default that somebody set.
+var configSources = [...]kmsg.ConfigSource{
+	topicconf.FromTopic:     kmsg.ConfigSourceDynamicTopicConfig,
+	topicconf.FromNamespace: kmsg.ConfigSourceDynamicDefaultBrokerConfig,
+	topicconf.FromNode:      kmsg.ConfigSourceDynamicBrokerConfig,
+	topicconf.FromRegion:    kmsg.ConfigSourceDynamicDefaultBrokerConfig,
+	topicconf.FromStatic:    kmsg.ConfigSourceStaticBrokerConfig,
+	topicconf.FromDefault:   kmsg.ConfigSourceDefaultConfig,
 }
 
-func configSource(e broker.ConfigEntry) kmsg.ConfigSource {
-	if e.Own {
-		return kmsg.ConfigSourceDynamicTopicConfig
-	}
-	return kmsg.ConfigSourceDefaultConfig
-}
-
-func configType(t broker.ConfigType) kmsg.ConfigType {
-	switch t {
-	case broker.ConfigInt:
-		return kmsg.ConfigTypeInt
-	case broker.ConfigLong:
-		return kmsg.ConfigTypeLong
-	case broker.ConfigList:
-		return kmsg.ConfigTypeList
-	}
-	return kmsg.ConfigTypeString
+var configTypes = [...]kmsg.ConfigType{
+	topicconf.String: kmsg.ConfigTypeString,
+	topicconf.Bool:   kmsg.ConfigTypeBoolean,
+	topicconf.Int:    kmsg.ConfigTypeInt,
+	topicconf.Long:   kmsg.ConfigTypeLong,
+	topicconf.Double: kmsg.ConfigTypeDouble,
+	topicconf.List:   kmsg.ConfigTypeList,
 }

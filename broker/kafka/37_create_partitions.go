@@ -19,10 +19,19 @@ func createPartitions(ctx context.Context, r *request, req *kmsg.CreatePartition
 	ctx, cancel := context.WithTimeout(ctx, adminWait(req.TimeoutMillis))
 	defer cancel()
 	resp := req.ResponseKind().(*kmsg.CreatePartitionsResponse)
+	names := counted(req.Topics, func(t *kmsg.CreatePartitionsRequestTopic) string { return t.Topic })
 	for i := range req.Topics {
 		t := kmsg.NewCreatePartitionsResponseTopic()
 		t.Topic = req.Topics[i].Topic
-		err := r.conn.server.createPartitions(ctx, r.caller, &req.Topics[i], req.ValidateOnly)
+		err := error(nil)
+		switch names.next(t.Topic) {
+		case answered:
+			continue
+		case several:
+			err = errDuplicateTopic
+		default:
+			err = r.conn.server.createPartitions(ctx, r.caller, &req.Topics[i], req.ValidateOnly)
+		}
 		t.ErrorCode, t.ErrorMessage = codeOf(scopeAdmin, err), text(err)
 		resp.Topics = append(resp.Topics, t)
 	}
@@ -36,20 +45,23 @@ func (s *Server) createPartitions(ctx context.Context, who *caller, ask *kmsg.Cr
 	}
 	have := int32(len(info.Partitions))
 	switch {
-	case ask.Count <= have:
-		return withCode(codeInvalidPartitions, fmt.Sprintf("the topic has %d partitions; %d is not more", have, ask.Count))
+	case ask.Count == have:
+		return withCode(codeInvalidPartitions, fmt.Sprintf("Topic already has %d partition(s).", have))
+	case ask.Count < have:
+		return withCode(codeInvalidPartitions, fmt.Sprintf("The topic %s currently has %d partition(s); %d would not be an increase.", ask.Topic, have, ask.Count))
 	case ask.Count > s.broker.MaxPartitions():
 		return withCode(codeInvalidPartitions, fmt.Sprintf("%d partitions, at most %d", ask.Count, s.broker.MaxPartitions()))
 	case len(ask.Assignment) > 0 && len(ask.Assignment) != int(ask.Count-have):
-		return withCode(codeInvalidReplicaAssignment, "an assignment names each new partition")
+		return withCode(codeInvalidReplicaAssignment, fmt.Sprintf(
+			"Attempted to add %d additional partition(s), but only %d assignment(s) were specified.", ask.Count-have, len(ask.Assignment)))
 	}
 	for _, a := range ask.Assignment {
-		if len(a.Replicas) != replicas || a.Replicas[0] != s.cfg.NodeID {
-			return withCode(codeInvalidReplicaAssignment, fmt.Sprintf("only node %d can be assigned", s.cfg.NodeID))
+		if err := s.checkReplicas(a.Replicas); err != nil {
+			return err
 		}
 	}
 	if validate {
-		return nil
+		return s.broker.RoomFor(int(ask.Count - have))
 	}
 	return s.broker.GrowTopic(ctx, info, ask.Count)
 }

@@ -22,7 +22,7 @@ func describeCluster(_ context.Context, r *request, req *kmsg.DescribeClusterReq
 	s := r.conn.server
 	resp := req.ResponseKind().(*kmsg.DescribeClusterResponse)
 	resp.EndpointType = req.EndpointType
-	resp.ClusterAuthorizedOperations = notGiven
+	resp.ClusterAuthorizedOperations = r.caller.clusterOperations(req.IncludeClusterAuthorizedOperations)
 	if req.Version >= 1 && req.EndpointType != endpointBrokers {
 		err := withCode(codeUnsupportedEndpointType, "only brokers can be asked for")
 		resp.ErrorCode, resp.ErrorMessage = codeOf(scopeAdmin, err), text(err)

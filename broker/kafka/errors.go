@@ -7,6 +7,7 @@ import (
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/groups"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
 )
 
 // Codes of Kafka that are answered.
@@ -25,6 +26,7 @@ const (
 	codeCoordinatorNotAvailable    int16 = 15
 	codeNotCoordinator             int16 = 16
 	codeInvalidTopic               int16 = 17
+	codeInvalidTimestamp           int16 = 32
 	codeInvalidRequiredAcks        int16 = 21
 	codeIllegalGeneration          int16 = 22
 	codeInconsistentProtocol       int16 = 23
@@ -64,6 +66,8 @@ const (
 	codeGroupMaxSizeReached        int16 = 81
 	codeFencedInstanceID           int16 = 82
 	codeGroupSubscribedToTopic     int16 = 86
+	codeElectionNotNeeded          int16 = 84
+	codeNoReassignmentInProgress   int16 = 85
 	codeInvalidRecord              int16 = 87
 	codeResourceNotFound           int16 = 91
 	codeDuplicateResource          int16 = 92
@@ -150,6 +154,10 @@ func codeOf(in scope, err error) int16 {
 		return codeNone
 	case errors.As(err, &own):
 		return own.code
+	case errors.Is(err, broker.ErrTimestamp):
+		return codeInvalidTimestamp
+	case errors.Is(err, region.ErrPartitionLimit):
+		return codePolicyViolation
 	case errors.Is(err, broker.ErrNewerEpoch):
 		return codeUnknownLeaderEpoch
 	case errors.Is(err, context.DeadlineExceeded):

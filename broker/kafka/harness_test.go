@@ -23,7 +23,7 @@ import (
 	"github.com/rhumbmq/rhumb/storage"
 )
 
-const testNode = 1001
+const testNode = brokertest.TestNode
 
 // harness is a server on a region in memory, listening on a real socket.
 type harness struct {

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -156,6 +157,21 @@ func (p *produceRequest) refusal() error {
 	return nil
 }
 
+// recordFaults names the records for which a batch was refused (KIP-467).
+func recordFaults(err error) []kmsg.ProduceResponseTopicPartitionErrorRecord {
+	var refused *broker.RecordsError
+	if !errors.As(err, &refused) {
+		return nil
+	}
+	var out []kmsg.ProduceResponseTopicPartitionErrorRecord
+	for _, f := range refused.Faults {
+		r := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+		r.RelativeOffset, r.ErrorMessage = f.Index, ptr(f.Text)
+		out = append(out, r)
+	}
+	return out
+}
+
 func (p *produceRequest) response(version int16) *kmsg.ProduceResponse {
 	resp := kmsg.NewPtrProduceResponse()
 	resp.Version = version
@@ -173,6 +189,7 @@ func (p *produceRequest) response(version int16) *kmsg.ProduceResponse {
 			a.BaseOffset = int64(part.answer.Base)
 			a.LogAppendTime = part.answer.AppendTime
 			a.LogStartOffset = int64(part.answer.LogStart)
+			a.ErrorRecords = recordFaults(part.answer.Err)
 			t.Partitions = append(t.Partitions, a)
 		}
 		resp.Topics = append(resp.Topics, t)

@@ -60,7 +60,7 @@ func TestProduceRefusals(t *testing.T) {
 		"transactional bit":           {"t", 9, changed(func(b []byte) { b[22] |= 0x10 }), codeUnsupportedForFormat},
 		"log append time":             {"t", 9, changed(func(b []byte) { b[22] |= 0x08 }), codeInvalidRecord},
 		"negative sequence":           {"t", 9, idempotent.Bytes(), codeInvalidRecord},
-		"future":                      {"t", 9, future.Bytes(), codeInvalidRecord},
+		"future":                      {"t", 9, future.Bytes(), codeInvalidTimestamp},
 		"too large":                   {"t", 9, brokertest.Batch{Times: []int64{1}, Value: make([]byte, 2000)}.Bytes(), codeMessageTooLarge},
 		"P73 zstd at version 6":       {"t", 6, changed(func(b []byte) { b[22] |= 4 }), codeUnsupportedCompressionType},
 		"no such topic":               {"absent", 9, one.Bytes(), codeUnknownTopicOrPartition},
