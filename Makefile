@@ -24,11 +24,8 @@ check: lint mutants ## the quick one: lint, unit tests, planted bugs (at most 60
 test: ## all tests that a machine with Go can run, real processes and clients included (at most 15 min)
 	$(GO) test -timeout 20m ./...
 
-# Package storage itself is left out: its crash tests failed a few times under the
-# race detector while it was being changed, and have not run there long enough
-# since to be trusted. They run without it in `make test`.
 race: ## unit tests, and the simulation with fewer seeds, under the race detector
-	$(GO) test -race -short -timeout 30m $$($(GO) list ./... | grep -v '/storage$$')
+	$(GO) test -race -short -timeout 30m ./...
 
 lint: ## gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l $(SOURCES)); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi

@@ -1,0 +1,144 @@
+package commitlog
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/storage/vfs"
+)
+
+// TestI1NewestFileTakenAway kills a process after each frame and takes away the file
+// that was written to, with or without the one that was made for later: no other
+// file names it, and the log must not open without it.
+func TestI1NewestFileTakenAway(t *testing.T) {
+	fs := vfs.NewMem(vfs.MemConfig{})
+	cfg := Config{FS: fs, FileSize: 64 << 10}
+	for start1 := range 2 { // the second time the log goes on after a restart
+		l := start(t, cfg)
+		for i := range 9 {
+			l.save(&Frame{Kind: KindEntries, Shard: 1, Entries: entries(uint64(9*start1+i+1), 1, strings.Repeat("x", 20<<10))})
+			files := l.Files()
+			for _, unsynced := range []vfs.Unsynced{vfs.UnsyncedKept, vfs.UnsyncedLost} {
+				takeNewest(t, fs.CrashClone(vfs.CrashOptions{Unsynced: unsynced}), files[len(files)-1].ID)
+			}
+		}
+		if err := l.stopped(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func takeNewest(t *testing.T, disk *vfs.Mem, written uint64) {
+	t.Helper()
+	names, err := disk.List("log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fileName(written, logSuffix)
+	var later []string // at most one: made, and not begun
+	for _, n := range names {
+		if strings.HasSuffix(n, logSuffix) && n > want {
+			later = append(later, n)
+		}
+	}
+	for with := 0; with <= len(later); with++ {
+		c := disk.CrashClone(vfs.CrashOptions{Unsynced: vfs.UnsyncedKept})
+		for _, n := range append(later[:with:with], want) {
+			if err := c.Remove("log/" + n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 { // and it changes nothing
+			l, _, err := Open(Config{FS: c, Dir: "log", FileSize: 64 << 10})
+			if err == nil {
+				l.Close()
+			}
+			if rhumb.KindOf(err) != rhumb.KindCorrupt || !strings.Contains(err.Error(), want) {
+				t.Fatalf("I1: opened without %s and %d later ones: %v", want, with, err)
+			}
+		}
+		if ids, err := LostNewest(c, "log"); err != nil || len(ids) == 0 || ids[0] != written {
+			t.Fatalf("lost %v, %v, want %d first", ids, err, written)
+		}
+	}
+	l, _ := openLog(t, Config{FS: disk, FileSize: 64 << 10})
+	l.Close()
+}
+
+// TestNewestGolden keeps the bytes of a record.
+func TestNewestGolden(t *testing.T) {
+	const golden = "5248554d424e4557010000008766781d070000000000000009000000000000000800000000000000"
+	r := newestRecord{seq: 7, newest: 9, begun: 8}
+	var b [newestSize]byte
+	r.put(b[:])
+	if got := hex.EncodeToString(b[:]); got != golden {
+		t.Errorf("record is %s, the golden one %s", got, golden)
+	}
+	if got, ok, err := parseNewest(b[:]); got != r || !ok || err != nil {
+		t.Errorf("record %+v, %v, %v", got, ok, err)
+	}
+	b[11] = 0x01 // a flag that must be known
+	binary.LittleEndian.PutUint32(b[12:], newestSum(b[:]))
+	if _, _, err := parseNewest(b[:]); rhumb.KindOf(err) != rhumb.KindUnsupported {
+		t.Errorf("unknown flag: %v", err)
+	}
+}
+
+// TestNewestOfAnOldLog opens a log that has no record, and one whose record was torn
+// when it was first written.
+func TestNewestOfAnOldLog(t *testing.T) {
+	for _, torn := range []bool{false, true} {
+		fs := vfs.NewMem(vfs.MemConfig{})
+		l := start(t, Config{FS: fs})
+		l.save(&Frame{Kind: KindEntries, Shard: 1, Entries: entries(1, 1, "a")})
+		l.stopped()
+		if err := fs.Remove("log/" + newestName); err != nil {
+			t.Fatal(err)
+		}
+		if torn {
+			f, err := fs.Create("log/" + newestName)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.WriteAt([]byte(newestMagic), 0); err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+		}
+		l2, _ := openLog(t, Config{FS: fs})
+		l2.Close()
+		if r, err := readNewest(fs, "log"); err != nil || r.newest != 1 || r.begun != 1 {
+			t.Errorf("torn %v: record %+v, %v", torn, r, err)
+		}
+	}
+}
+
+// FuzzNewest opens a log beside any record: it is refused or it works.
+func FuzzNewest(f *testing.F) {
+	r := newestRecord{seq: 1, newest: 2, begun: 1}
+	b := make([]byte, 2*newestSlot)
+	r.put(b[newestSlot:])
+	f.Add(b)
+	f.Add([]byte(newestMagic))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fs := vfs.NewMem(vfs.MemConfig{})
+		if err := fs.MkdirAll("log"); err != nil {
+			t.Fatal(err)
+		}
+		file, err := fs.Create("log/" + newestName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.WriteAt(b, 0); err != nil {
+			t.Fatal(err)
+		}
+		l, _, err := Open(Config{FS: fs, Dir: "log"})
+		if err != nil {
+			return
+		}
+		l.Close()
+	})
+}
