@@ -32,7 +32,8 @@
 // Missing files: the state database has a row for each settled file that must be
 // there, and the newest file that there was. A file is deleted in this order, each
 // step safe before the next: its row, the log file, the index. Files that have not
-// settled are never deleted, and each names the one before it. So whatever else is
+// settled are never deleted; each names the one before it, and the log names the
+// newest. So whatever else is
 // missing was taken away: a log file with a row, or whose index holds something that
 // log starts have not passed; an index of a file with a row; a file that another
 // names; what the newest should be. It is refused by name, and an index is not made

@@ -73,6 +73,31 @@ func TestI1MissingFilesAreRefused(t *testing.T) {
 	}
 }
 
+// TestI1NewestFileIsMissedAfterAKill takes away the file that was written to when the
+// process died, of which the state database knows nothing.
+func TestI1NewestFileIsMissedAfterAKill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem(vfs.MemConfig{})
+		n := start(t, testConfig(fs))
+		d := newDriver(t, n.store.Shard(1))
+		for range 7 {
+			d.produce(100, 1) // in the first file of all
+		}
+		clone := fs.CrashClone(vfs.CrashOptions{Unsynced: vfs.UnsyncedKept})
+		n.kill()
+		if err := clone.Remove("data/log/0000000000000001.log"); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(testConfig(clone))
+		if err == nil {
+			s.Kill()
+		}
+		if rhumb.KindOf(err) != rhumb.KindCorrupt || !strings.Contains(err.Error(), "0000000000000001.log") {
+			t.Errorf("I1: open: %v", err)
+		}
+	})
+}
+
 // TestI1ReadOfAHoleIsAnError takes batches out of a partition's index: a read there is
 // an error, not an empty result.
 func TestI1ReadOfAHoleIsAnError(t *testing.T) {

@@ -77,9 +77,22 @@ func (l *Log) adoptOld(heads []*head, first uint64, rep *Report) (n int) {
 	return n
 }
 
+// noteNewest notes which file is the last one, before the files that lie behind it
+// go.
+func (l *Log) noteNewest() error {
+	last := l.w.tail.File
+	if last == 0 && l.newest.seq == 0 {
+		return nil
+	}
+	return l.setNewest(last, last)
+}
+
 // tidy makes spares of files that hold nothing, deletes spares beyond the limit, and
 // makes all names safe, so that no file that was cut comes back.
 func (l *Log) tidy(heads []*head, spares []string) error {
+	if err := l.noteNewest(); err != nil {
+		return err
+	}
 	changed := false
 	for _, path := range spares {
 		if len(l.files.spares) < l.cfg.MaxSpares {

@@ -30,6 +30,23 @@
 // Salt, file id and position go into each frame's CRC: an old frame of a recycled
 // file, and a frame copied to elsewhere, is never valid.
 //
+// # The newest file
+//
+// Each file names the one before it, but nothing in the files names the last one. So
+// NEWEST does, a file beside them with two slots of 512 bytes that are written in turn;
+// the one with the higher number counts. It is written when a file is made, after its
+// name is safe and before anything is written to it, and before the last files go:
+// both files that it names are there, unless a later one was begun. Logs of older
+// versions have none.
+//
+//	 0  8 B    "RHUMBNEW"
+//	 8  uint16 version, 1
+//	10  uint16 flags; unknown ones in the high 8 bits are refused
+//	12  uint32 CRC of bytes 0 to 39 with this field as 0
+//	16  uint64 number of the record, from 1
+//	24  uint64 file that was made last; it may not have been begun
+//	32  uint64 file that was written to then, 0 if none
+//
 // # Frame
 //
 // A frame is what one shard persists in one go. Hard state and entries of one

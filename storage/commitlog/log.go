@@ -29,6 +29,9 @@ type Log struct {
 
 	// Owned by the writer while Run runs.
 	w writer
+	// What NEWEST says. Owned by who makes the next file (see prepState), before and
+	// after Run by its caller.
+	newest newestRecord
 
 	mu        sync.Mutex
 	writeCond sync.Cond // wakes the writer
@@ -313,8 +316,8 @@ func (l *Log) finish() error {
 	l.mu.Unlock()
 	if prepared != nil {
 		_ = prepared.file.Close()
-		if failed == nil {
-			// If this fails, the file has no header of its own, and Open takes it back.
+		// If this fails, the file has no header of its own, and Open takes it back.
+		if active := l.w.active(); failed == nil && l.setNewest(active, active) == nil {
 			_ = l.files.retirePath(l.files.path(prepared.id))
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
-// gate is a file system whose flushes wait until they are let through.
+// gate is a file system whose flushes of log files wait until they are let through.
 type gate struct {
 	*vfs.Mem
 	waiting atomic.Int32
@@ -25,7 +25,7 @@ type gate struct {
 func newGate() *gate {
 	g := &gate{Mem: vfs.NewMem(vfs.MemConfig{}), open: make(chan error)}
 	g.SetHook(func(op vfs.Op) error {
-		if op.Kind != vfs.OpSync {
+		if op.Kind != vfs.OpSync || !strings.HasSuffix(op.Name, logSuffix) {
 			return nil
 		}
 		g.waiting.Add(1)

@@ -70,6 +70,9 @@ func Open(cfg Config) (*Log, Report, error) {
 		return nil, rep, err
 	}
 	kept, err := checkTails(heads, tails, first, &rep)
+	if err == nil {
+		err = l.checkNewest(heads)
+	}
 	if err != nil {
 		return nil, rep, err
 	}

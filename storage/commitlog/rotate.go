@@ -43,9 +43,9 @@ func (l *Log) prepareLoop() {
 			return
 		}
 		l.prep.wanted, l.prep.busy = false, true
-		id := l.w.nextID // changes only in rotate, which waits while busy
+		id, active := l.w.nextID, l.w.active() // change only in rotate, which waits while busy
 		l.mu.Unlock()
-		p, err := l.prepare(id)
+		p, err := l.prepare(id, active)
 		l.mu.Lock()
 		l.prep.busy = false
 		if err == nil {
@@ -56,8 +56,9 @@ func (l *Log) prepareLoop() {
 }
 
 // prepare makes file id, out of a spare one if there is one, and makes its name
-// safe: nothing in it can be promised otherwise.
-func (l *Log) prepare(id uint64) (*prepared, error) {
+// safe: nothing in it can be promised otherwise. Then it notes that the file, and the
+// active one before it, are there.
+func (l *Log) prepare(id, active uint64) (*prepared, error) {
 	path := l.files.path(id)
 	if spare, ok := l.files.takeSpare(); ok {
 		if err := l.cfg.FS.Rename(spare, path); err != nil {
@@ -72,6 +73,9 @@ func (l *Log) prepare(id uint64) (*prepared, error) {
 	err = f.Allocate(l.cfg.FileSize)
 	if err == nil || errors.Is(err, syscall.ENOSPC) {
 		err = l.cfg.FS.SyncDir(filepath.Clean(l.cfg.Dir))
+	}
+	if err == nil {
+		err = l.setNewest(id, active)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -92,7 +96,7 @@ func (l *Log) takePrepared() (*prepared, error) {
 	if p != nil {
 		return p, nil
 	}
-	return l.prepare(id)
+	return l.prepare(id, l.w.active())
 }
 
 // rotate ends the active file and starts the next with its header and a checkpoint

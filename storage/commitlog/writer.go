@@ -26,6 +26,14 @@ type writer struct {
 	changes []change // of the frames in vec
 }
 
+// active is the file that is written to, or was the last one: 0 if there is none.
+func (w *writer) active() uint64 {
+	if w.file != nil {
+		return w.file.id
+	}
+	return w.tail.File
+}
+
 // writeLoop takes what is queued and writes it, round after round.
 func (l *Log) writeLoop() {
 	defer l.writerEnds()

@@ -143,7 +143,7 @@ func inspect(w io.Writer, fsys vfs.FS, dir string, detail bool) (*Report, error)
 	}
 	l.out.linef("FORMAT version %d (readers from version %d), data %v, mesh %v, %d shards",
 		r.Format.Version, r.Format.MinReader, r.Format.Data, r.Format.Mesh, r.Format.Shards)
-	l.each("log", ".log", l.lookAtLog)
+	l.each(logFolder, ".log", l.lookAtLog)
 	l.judgeLogs()
 	l.each("index", ".idx", l.lookAtIndex)
 	l.each("segments", ".seg", l.lookAtSegment)

@@ -22,6 +22,7 @@ func TestVerifyNamesWhatIsMissing(t *testing.T) {
 			"log/0000000000000002.log: damaged: missing"},
 		{"index", func([]string) []string { return []string{"index/0000000000000002.idx"} }, "index/0000000000000002.idx: damaged: missing"},
 		{"newest log file", func(logs []string) []string { return []string{"log/" + logs[len(logs)-1]} }, "the log ends at entry"},
+		{"newest log file, by its name", func(logs []string) []string { return []string{"log/" + logs[len(logs)-1]} }, ".log: damaged: missing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

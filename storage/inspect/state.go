@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/storage/commitlog"
 	"github.com/rhumbmq/rhumb/storage/index"
 	"github.com/rhumbmq/rhumb/storage/settle"
 	"github.com/rhumbmq/rhumb/storage/statedb"
@@ -16,6 +17,7 @@ import (
 )
 
 const (
+	logFolder   = "log"
 	stateFolder = "state"
 	// stateAttempts is how often the state database is opened: one in use may take
 	// files away meanwhile.
@@ -40,7 +42,17 @@ func (l *look) judgeFiles() {
 	if err := l.readState(&files); err != nil {
 		l.problem(Problem{File: stateFolder, Pos: -1, What: err.Error()})
 	}
-	for _, m := range files.Missing() {
+	missing := files.Missing()
+	lost, err := commitlog.LostNewest(l.fs, filepath.Join(l.dir, logFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.problem(Problem{File: logFolder, Pos: -1, What: err.Error()})
+	}
+	for _, id := range lost {
+		if m := (settle.Missing{File: id}); !slices.Contains(missing, m) {
+			missing = append(missing, m)
+		}
+	}
+	for _, m := range missing {
 		if !m.Index && l.unread[m.File] {
 			continue // there, and reported as what it is
 		}
