@@ -19,6 +19,10 @@ type (
 	LinkResult = shard.LinkResult
 	// PartitionState is what a partition's leader knows of it.
 	PartitionState = shard.PartitionState
+	// PastLife is a life that a partition's log had before.
+	PastLife = shard.PastLife
+	// LifeChange asks for a new life of a partition's log.
+	LifeChange = shard.LifeChange
 	// Gap says that records of an origin will never come.
 	Gap = shard.Gap
 	// Waiter is woken when a partition changes.

@@ -61,6 +61,17 @@ func (r *Region) SetEdgeStart(ctx context.Context, ref rhumb.PartitionRef, dest 
 	return s.SetEdgeStart(ctx, ref.ID, dest, latest)
 }
 
+// NewLife closes the life of a partition's log at an offset and gives what lies
+// behind it a new one; see [shard.Shard.NewLife]. It gives what was closed, and
+// the life that the log has now.
+func (r *Region) NewLife(ctx context.Context, ref rhumb.PartitionRef, c LifeChange) (PastLife, rhumb.Life, error) {
+	s := r.shard(ref.Shard)
+	if s == nil {
+		return PastLife{}, rhumb.Life{}, noPartition(ref)
+	}
+	return s.NewLife(ctx, ref.ID, c)
+}
+
 // DeleteRecords drops the records before an offset, -1 for all that there are,
 // and gives the log start after it.
 func (r *Region) DeleteRecords(ctx context.Context, ref rhumb.PartitionRef, before rhumb.Offset) (rhumb.Offset, error) {
@@ -132,7 +143,7 @@ func (r *Region) Read(ref rhumb.PartitionRef, q Query) ([]Stored, error) {
 	if q.From >= q.Limit {
 		return nil, nil
 	}
-	return r.shard(ref.Shard).Storage().Read(q)
+	return r.shard(ref.Shard).Read(&st, q)
 }
 
 // ReadOrigin gives whole batches of one origin life from an origin offset on. Only
@@ -143,7 +154,7 @@ func (r *Region) ReadOrigin(ref rhumb.PartitionRef, q OriginQuery) ([]Stored, er
 		return nil, noPartition(ref)
 	}
 	q.Partition, q.Limit = ref.ID, min(q.Limit, st.Flushed)
-	return r.shard(ref.Shard).Storage().ReadOrigin(q)
+	return r.shard(ref.Shard).ReadOrigin(&st, q)
 }
 
 // ByTime gives the first batch below the partition's end whose largest timestamp

@@ -67,14 +67,10 @@ func Open(cfg Config) (*Region, error) {
 const nodeID = 1
 
 func (r *Region) openShard(id rhumb.ShardID) (*shard.Shard, error) {
-	changed := r.wakeReconciler
-	if id == 0 {
-		changed = r.topicsChanged
-	}
 	return shard.Open(shard.Config{
 		ID: id, Region: r.cfg.Number, Node: nodeID, Voters: []uint64{nodeID}, Storage: shard.OnDisk(r.cfg.Store.Shard(id)),
 		Synced: r.cfg.Durability == storage.DurabilityFsync, Budget: r.budget, Logger: r.cfg.Logger,
-		Refuse: r.cfg.Store.Writable, Changed: changed,
+		Refuse: r.cfg.Store.Writable, Changed: r.topicsChanged,
 	})
 }
 

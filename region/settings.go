@@ -55,7 +55,7 @@ func (r *Region) AlterTopicConfigs(ctx context.Context, name rhumb.Topic, change
 		if err != nil {
 			return t, err
 		}
-		return infoOf(changed), nil
+		return r.infoOf(changed), nil
 	}
 }
 

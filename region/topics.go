@@ -3,6 +3,7 @@ package region
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/region/shard"
@@ -11,8 +12,24 @@ import (
 // MaxPartitions bounds the partitions of one topic.
 const MaxPartitions = 10000
 
-func infoOf(t *shard.Topic) TopicInfo {
-	return TopicInfo{Topic: t.Name, ID: t.ID, Deletions: t.Deletions, Configs: t.Configs, CreatedAt: t.CreatedAt, Partitions: t.Partitions}
+// infoOf puts together what shard 0 knows of a topic and which lives its logs have
+// now: those are decided in the partitions' shards.
+func (r *Region) infoOf(t *shard.Topic) TopicInfo {
+	info := TopicInfo{Topic: t.Name, ID: t.ID, Deletions: t.Deletions, Configs: t.Configs, CreatedAt: t.CreatedAt, Partitions: t.Partitions}
+	shared := true
+	for i, p := range t.Partitions {
+		s := r.shard(p.Ref.Shard)
+		if !p.Ready || s == nil || !s.Renamed() {
+			continue
+		}
+		if life, past, ok := s.Lives(p.Ref.ID); ok && life != p.Life {
+			if shared {
+				info.Partitions, shared = slices.Clone(t.Partitions), false
+			}
+			info.Partitions[i].Life, info.Partitions[i].Past = life, past
+		}
+	}
+	return info
 }
 
 // Topic finds a topic by its name. Partitions that are not ready yet are in it.
@@ -21,7 +38,7 @@ func (r *Region) Topic(name rhumb.Topic) (TopicInfo, bool) {
 	if !ok {
 		return TopicInfo{}, false
 	}
-	return infoOf(t), true
+	return r.infoOf(t), true
 }
 
 // TopicByID finds a topic by its Kafka id.
@@ -30,7 +47,7 @@ func (r *Region) TopicByID(id rhumb.UUID) (TopicInfo, bool) {
 	if !ok {
 		return TopicInfo{}, false
 	}
-	return infoOf(t), true
+	return r.infoOf(t), true
 }
 
 // Topics gives all topics, in no order.
@@ -38,7 +55,7 @@ func (r *Region) Topics() []TopicInfo {
 	live, _ := r.shards[0].Topics()
 	out := make([]TopicInfo, len(live))
 	for i, t := range live {
-		out[i] = infoOf(t)
+		out[i] = r.infoOf(t)
 	}
 	return out
 }
@@ -64,7 +81,7 @@ func (r *Region) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, er
 		Shards: r.place(id, spec.Partitions), Limit: r.cfg.PartitionLimit})
 	if err != nil {
 		if t != nil {
-			return infoOf(t), err
+			return r.infoOf(t), err
 		}
 		return TopicInfo{}, err
 	}
@@ -137,8 +154,8 @@ func (r *Region) DeleteTopic(ctx context.Context, name rhumb.Topic, deletions ui
 	return err
 }
 
-// Subscribe has fn called after each change of topics, until cancel. fn runs on a
-// shard's goroutine and must not block or call back.
+// Subscribe has fn called after each change of topics or of the lives of their
+// logs, until cancel. fn runs on a shard's goroutine and must not block or call back.
 func (r *Region) Subscribe(fn func()) (cancel func()) {
 	s := &subscriber{fn}
 	r.mu.Lock()

@@ -53,6 +53,7 @@ type PartitionState struct {
 	Index     int32
 	Deletions uint64 // the deletion count of the topic that it was born under
 	Life      rhumb.Life
+	Past      []PastLife // lives that the log had before, oldest first; shared: do not change it
 
 	LogStart rhumb.Offset // first offset that is kept
 	End      rhumb.Offset // next offset to be given: everything below is committed
@@ -128,7 +129,8 @@ type TopicPartition struct {
 	Index int32              // its place in the list
 	Ref   rhumb.PartitionRef // ID is 0 until Ready
 	Life  rhumb.Life
-	Ready bool // its log is there
+	Past  []PastLife // lives that its log had before, where they are known; not in the row
+	Ready bool       // its log is there
 }
 
 // ProducerState is what a partition remembers of one idempotent producer.

@@ -49,7 +49,7 @@ func (h *history) watch(n *replica, id rhumb.PartitionID) {
 	if !ok {
 		return
 	}
-	got, err := n.Storage().Read(Query{Partition: id, From: st.LogStart, Limit: st.End, MaxBytes: 1 << 30})
+	got, err := n.Read(&st, Query{Partition: id, From: st.LogStart, Limit: st.End, MaxBytes: 1 << 30})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func (c *cluster) disturb(ctx context.Context, id rhumb.PartitionID) {
 	for ctx.Err() == nil {
 		c.mu.Lock()
 		victim := 1 + c.rng.Uint64N(3)
-		what := c.rng.IntN(6)
+		what := c.rng.IntN(7)
 		wait := time.Duration(200+c.rng.IntN(2500)) * time.Millisecond
 		c.mu.Unlock()
 		if l := c.current(); l != nil && what%2 == 0 {
@@ -205,6 +205,14 @@ func (c *cluster) disturb(ctx context.Context, id rhumb.PartitionID) {
 				if st, ok := l.State(id); ok && st.End > 100 {
 					move, cancel := context.WithTimeout(ctx, time.Second)
 					_, _ = l.MoveLogStart(move, id, st.End-100, rhumb.ReasonDeleted)
+					cancel()
+				}
+			}
+		case 6:
+			if l := c.current(); l != nil {
+				if st, ok := l.State(id); ok && len(st.Past) < 20 {
+					change, cancel := context.WithTimeout(ctx, time.Second)
+					_, _, _ = l.NewLife(change, id, LifeChange{Old: st.Life, Last: st.OwnLast, Chain: st.OwnChain})
 					cancel()
 				}
 			}
@@ -316,7 +324,7 @@ func (h *history) check(c *cluster, id rhumb.PartitionID, batches []LinkBatch) {
 // checkLog reads a replica's log: no holes, each producer's and the origin's
 // batches in order and once.
 func (h *history) checkLog(n *replica, id rhumb.PartitionID, st PartitionState) {
-	got, err := n.Storage().Read(Query{Partition: id, From: st.LogStart, Limit: st.End, MaxBytes: 1 << 30})
+	got, err := n.Read(&st, Query{Partition: id, From: st.LogStart, Limit: st.End, MaxBytes: 1 << 30})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -329,6 +337,9 @@ func (h *history) checkLog(n *replica, id rhumb.PartitionID, st PartitionState) 
 		next = b.Base + b.Envelope.Last - b.Envelope.First + 1
 		bh, _ := codec.ParseBatch(b.Batch)
 		if bh.Idempotent() {
+			if want := st.lifeAt(b.Base); b.Envelope.Life != want {
+				h.t.Errorf("I2: replica %d: own batch at %d is of life %s, want %s", n.id, b.Base, b.Envelope.Life, want)
+			}
 			if s, ok := sequences[bh.ProducerID]; ok && bh.BaseSequence != s+1 {
 				h.t.Errorf("I3: producer %d: sequence %d after %d", bh.ProducerID, bh.BaseSequence, s)
 			}

@@ -44,6 +44,7 @@ const (
 	kindInitRegion      kind = 18
 	kindProducerBlock   kind = 19
 	kindPutSettings     kind = 20
+	kindNewLife         kind = 21
 )
 
 // entryHeader is the fixed part of an entry's data.

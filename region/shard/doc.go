@@ -43,6 +43,16 @@
 // a replica answers after its flush. Otherwise followers report to their leader
 // what they flushed of the log that it gave them in its term.
 //
+// # Lives
+//
+// A partition's log has one life at a time. A new-life entry closes it at an offset
+// and opens another one, which names all that lies behind it: records that are
+// there keep their offsets, their order and the bytes on disk, and are read under
+// the new name ([Shard.Read], [Shard.ReadOrigin]). It is decided by the life that
+// the log has at apply: a second equal entry changes nothing. A proposal with a new
+// life goes alone, and nothing is proposed until it is applied, since an append
+// carries its life. A past life never comes back over a link.
+//
 // # Late followers
 //
 // Applied entries are kept for followers up to Config.Keep bytes. A later one gets
@@ -96,6 +106,7 @@
 //	18  init region       id
 //	19  producer block
 //	20  put settings      string scope, u n × (key, value), u n × (key, value) as they must be
+//	21  new life          u partition, id old life, id new life, s last, u chain
 //
 // group is three strings: tenant, namespace, group. commit is topic, s offset,
 // s leader epoch, string metadata, s time. A partition's id is the index of the
@@ -113,6 +124,7 @@
 //	I partition, producer 8 B     producer
 //	E partition, region 2 B       s start of the edge
 //	G partition, number 8 B       u region, id life, s from, s to, byte reason, s time
+//	L partition, number 8 B       id life, s from, s last, u chain, s end, s time
 //	O group, topic, partition 4 B commit
 //	B group                       what its coordinator stored
 //	T topic                       topic, u deletions, s created, configs, u n × (u shard, u partition, id life, byte ready)

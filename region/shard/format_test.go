@@ -84,6 +84,8 @@ func decodeCommand(k kind, body []byte) (command, error) {
 		return decodeInitRegion(body)
 	case kindPutSettings:
 		return decodePutSettings(body)
+	case kindNewLife:
+		return decodeNewLife(body)
 	}
 	return &producerBlockCommand{}, nil
 }
@@ -223,9 +225,16 @@ func sampleMessage() *Message {
 		Transfer: 1 << 60, Seq: 3, Last: true, Conf: &raftpb.ConfState{Voters: []uint64{1, 2}}, Piece: []byte("piece")}
 }
 
+// newLifeEntry stores a batch and closes the life that it came under.
+func newLifeEntry() []byte {
+	b := appendEntryHeader(nil, entryHeader{commands: 1, epoch: 4, time: 1_800_000_000_001})
+	return appendCommand(b, &newLifeCommand{5, rhumb.Life{7}, rhumb.Life{8}, -1, 0})
+}
+
 func FuzzEntry(f *testing.F) {
 	f.Add(wholeEntry())
 	f.Add(laterEntry())
+	f.Add(newLifeEntry())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, at, err := parseEntry(b)
 		if err != nil {
@@ -254,6 +263,7 @@ func FuzzEntry(f *testing.F) {
 func FuzzApply(f *testing.F) {
 	f.Add(wholeEntry())
 	f.Add(laterEntry())
+	f.Add(newLifeEntry())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m := newMachine(1, 7)
 		m.index = 4
@@ -277,7 +287,7 @@ func FuzzRow(f *testing.F) {
 	m := newMachine(1, 7)
 	m.index = 4
 	create := appendCommand(appendEntryHeader(nil, entryHeader{commands: 1, epoch: 4}), &createPartitionCommand{rhumb.UUID{6}, soloTopic, 1, 2, rhumb.Life{7}})
-	for i, data := range [][]byte{create, wholeEntry()} {
+	for i, data := range [][]byte{create, wholeEntry(), newLifeEntry()} {
 		if _, err := m.apply(&raftpb.Entry{Index: new(uint64(5 + i)), Term: new(uint64(4)), Data: data}, nil); err != nil {
 			f.Fatal(err)
 		}

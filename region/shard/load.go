@@ -14,7 +14,7 @@ func (m *machine) load(key, value []byte) error {
 		return rhumb.Errorf(rhumb.KindCorrupt, "shard %d: a row without a key", m.shard)
 	}
 	switch key[0] {
-	case tablePartition, tablePosition, tableWatermark, tableProducer, tableEdge, tableGap:
+	case tablePartition, tablePosition, tableWatermark, tableProducer, tableEdge, tableGap, tablePastLife:
 		return m.loadPartitionRow(key, value)
 	case tableOffset, tableGroup:
 		return m.loadGroupRow(key, value)
@@ -58,6 +58,12 @@ func (m *machine) loadPartitionRow(key, value []byte) error {
 		return err
 	case tableEdge:
 		return p.loadEdge(rest, value)
+	case tablePastLife:
+		l, err := decodePastLife(value)
+		if err == nil {
+			p.past = append(p.past, l) // keys sort by number, and rows come sorted
+		}
+		return err
 	default:
 		g, err := decodeGap(value)
 		if err == nil {

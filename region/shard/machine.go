@@ -156,6 +156,8 @@ func (m *machine) applyCommand(ctx entry, k kind, body, next int) (result, error
 		return run(decodeInitRegion, b, ctx, m.applyInitRegion)
 	case kindPutSettings:
 		return run(decodePutSettings, b, ctx, m.applyPutSettings)
+	case kindNewLife:
+		return run(decodeNewLife, b, ctx, m.applyNewLife)
 	case kindProducerBlock:
 		return m.applyProducerBlock(ctx), nil
 	}
@@ -307,6 +309,9 @@ func (p *partition) dump(add func(key, value []byte)) {
 	}
 	for dest, start := range p.edges {
 		add(edgeKey(p.id, dest), encodeNumber(int64(start)))
+	}
+	for i, l := range p.past {
+		add(pastLifeKey(p.id, uint64(i)), encodePastLife(l))
 	}
 	for i, g := range p.gaps {
 		add(gapKey(p.id, p.gapCount-uint64(len(p.gaps))+uint64(i)), encodeGap(g))

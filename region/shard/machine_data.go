@@ -82,7 +82,7 @@ func (m *machine) applyLink(ctx entry, body, next int) (result, error) {
 	p := s.part
 	k := p.mark(originKey{s.env.Region, s.env.Life})
 	b := dedup.OriginBatchOf(&s.env, s.batch)
-	if v := k.applied.Judge(b); v != dedup.Accept || s.env.Life == p.life {
+	if v := k.applied.Judge(b); v != dedup.Accept || owns(p.life, p.past, s.env.Life) {
 		p.forgetMark(k)
 		return refused(rhumb.Errorf(rhumb.KindUnavailable, "shard %d, partition %d: batch %s is %s at apply", m.shard, p.id, s.env.Origin(), v)), nil
 	}
@@ -109,7 +109,7 @@ func (m *machine) applySkip(ctx entry, c *skipCommand) result {
 		return refused(rhumb.Errorf(rhumb.KindNotFound, "shard %d: no partition %d", m.shard, c.partition))
 	}
 	k := p.mark(originKey{c.region, c.life})
-	if v := k.applied.JudgeSkip(c.skip); v != dedup.Accept || c.life == p.life {
+	if v := k.applied.JudgeSkip(c.skip); v != dedup.Accept || owns(p.life, p.past, c.life) {
 		p.forgetMark(k)
 		return refused(rhumb.Errorf(rhumb.KindUnavailable, "shard %d, partition %d: skip to %d is %s at apply", m.shard, p.id, c.skip.To, v))
 	}

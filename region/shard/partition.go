@@ -21,10 +21,11 @@ type partition struct {
 	topic     rhumb.Topic
 	index     int32
 	deletions uint64
-	life      rhumb.Life
 	createdAt int64
 
 	// Applied state: changed by entries only, on the shard's goroutine.
+	life       rhumb.Life
+	past       []PastLife // that the log had before, oldest first; replaced, never changed
 	logStart   rhumb.Offset
 	end        rhumb.Offset
 	ownLast    rhumb.Offset

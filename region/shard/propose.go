@@ -29,6 +29,7 @@ func (s *Shard) serve() error {
 	}
 	for len(l.waiting) > 0 && s.leading.Load() && !l.draining {
 		n, size := cut(l.waiting)
+		fence := l.waiting[0].kind == kindNewLife
 		p := s.build(l.waiting[:n], size)
 		clear(l.waiting[:n])
 		l.waiting = l.waiting[n:]
@@ -37,6 +38,9 @@ func (s *Shard) serve() error {
 		}
 		if err := s.submit(p); err != nil {
 			return err
+		}
+		if fence { // what is built now would carry the life that is being closed
+			l.draining = l.inflight.len() > 0 || len(l.unplaced) > 0
 		}
 	}
 	if len(l.waiting) == 0 {
@@ -47,11 +51,11 @@ func (s *Shard) serve() error {
 
 // cut says how many of the requests go into one entry, and how many bytes they
 // take: up to maxProposal, but a big batch goes alone, and so does the creation
-// of a partition, whose id is the entry's index.
+// of a partition, whose id is the entry's index, and a new life.
 func cut(waiting []*request) (n, size int) {
 	size = entryHeaderSize
 	for _, r := range waiting {
-		alone := r.size >= bigBatch || r.kind == kindCreatePartition
+		alone := r.size >= bigBatch || r.kind == kindCreatePartition || r.kind == kindNewLife
 		if n > 0 && (alone || size+r.size > maxProposal) {
 			break
 		}
@@ -241,7 +245,7 @@ func (s *Shard) buildLink(p *proposal, r *request) {
 	}
 	w := waiter{req: r, part: part}
 	key := w.originKey()
-	if key.life == part.life {
+	if owns(part.life, part.past, key.life) {
 		s.fail(r, rhumb.Errorf(rhumb.KindForbidden, "shard %d, partition %d: life %s cannot come back to itself", s.cfg.ID, part.id, key.life))
 		return
 	}

@@ -238,7 +238,7 @@ func (s *Shard) published() {
 		if s.m.partitions[p.id] != p {
 			p.depart()
 		} else {
-			p.publish(s.m.index, flushed)
+			s.show(p, flushed)
 			if flushed < s.m.index {
 				s.flush.await(p)
 			}

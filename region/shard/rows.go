@@ -14,6 +14,7 @@ const (
 	tableProducer  byte = 'I' // partition id, producer id → dedup.Producer
 	tableEdge      byte = 'E' // partition id, destination → start
 	tableGap       byte = 'G' // partition id, number → gap
+	tablePastLife  byte = 'L' // partition id, number → a life that the log had before
 	tableOffset    byte = 'O' // group, topic id, partition → offset
 	tableGroup     byte = 'B' // group → blob
 	tableTopic     byte = 'T' // topic id → topic
@@ -52,6 +53,10 @@ func edgeKey(id rhumb.PartitionID, dest rhumb.RegionNumber) []byte {
 
 func gapKey(id rhumb.PartitionID, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(partitionKey(tableGap, id), n)
+}
+
+func pastLifeKey(id rhumb.PartitionID, n uint64) []byte {
+	return binary.BigEndian.AppendUint64(partitionKey(tablePastLife, id), n)
 }
 
 func groupRowKey(k GroupKey) []byte { return putGroupKey([]byte{tableGroup}, k) }

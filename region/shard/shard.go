@@ -73,6 +73,7 @@ type Shard struct {
 
 	// Read by any goroutine.
 	epoch   atomic.Uint64 // the Raft term
+	renamed atomic.Bool   // some partition's log had another life before
 	leading atomic.Bool   // leader, and the first entry of its term is applied
 	flushed atomic.Uint64 // last entry on the disks of a majority, as far as known
 
@@ -144,7 +145,7 @@ func Open(cfg Config) (*Shard, error) {
 	}
 	for _, p := range s.m.partitions {
 		p.moved = true
-		p.publish(s.m.index, s.m.index)
+		s.show(p, s.m.index)
 	}
 	return s, nil
 }

@@ -287,7 +287,7 @@ func (s *Shard) installed(in *incoming, responses []*raftpb.Message, err error) 
 	s.keep = keptEntries{}
 	s.flushed.Store(max(s.flushed.Load(), s.m.index)) // what a snapshot holds is committed
 	for _, p := range s.m.partitions {
-		p.publish(s.m.index, s.m.index)
+		s.show(p, s.m.index)
 	}
 	s.changed()
 	s.snap.committing, s.snap.taken = false, nil

@@ -29,6 +29,14 @@ type flushPoint struct {
 
 func newView() *view { return &view{waiters: make(map[*Waiter]struct{})} }
 
+// show publishes a partition.
+func (s *Shard) show(p *partition, flushed uint64) {
+	if len(p.past) > 0 {
+		s.renamed.Store(true)
+	}
+	p.publish(s.m.index, flushed)
+}
+
 // publish shows the partition's applied state, of which entries up to flushed
 // are on the disks of a majority.
 func (p *partition) publish(index, flushed uint64) {
@@ -36,7 +44,8 @@ func (p *partition) publish(index, flushed uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s := &v.state
-	s.Topic, s.TopicID, s.Index, s.Deletions, s.Life = p.topic, p.topicID, p.index, p.deletions, p.life
+	s.Topic, s.TopicID, s.Index, s.Deletions = p.topic, p.topicID, p.index, p.deletions
+	s.Life, s.Past = p.life, p.past
 	s.LogStart, s.OwnFloor = p.logStart, p.logStart-1
 	s.OwnLast, s.OwnChain = p.ownLast, p.ownChain
 	s.Gaps, s.LastAppend = p.gapCount, p.lastAppend
