@@ -197,7 +197,7 @@ func (r *fakeRegion) State(ref rhumb.PartitionRef) (partitionState, bool) {
 	if l == nil {
 		return partitionState{}, false
 	}
-	s := partitionState{Topic: l.topic, Index: l.info.Index, Deletions: l.deletions, Life: l.info.Life, LogStart: l.logStart,
+	s := partitionState{Topic: l.topic, Index: l.info.Index, Deletions: l.deletions, Life: l.info.Life, Past: l.info.Past, LogStart: l.logStart,
 		End: l.end, Flushed: l.flushed, Leading: true, OwnLast: l.ownLast, OwnChain: l.ownChain, OwnFloor: l.ownFloor}
 	for _, w := range l.marks {
 		s.Watermarks = append(s.Watermarks, w)
@@ -218,7 +218,8 @@ func (r *fakeRegion) ReadOrigin(ref rhumb.PartitionRef, q originQuery) ([]stored
 	var got []stored
 	size := 0
 	for _, b := range l.batches {
-		if b.Envelope.Life != q.Life || b.Envelope.Last < q.From || b.Base >= min(q.Limit, l.flushed) {
+		own := q.Life.IsZero() && b.Envelope.Region == r.number
+		if b.Envelope.Life != q.Life && !own || b.Envelope.Last < q.From || b.Base >= min(q.Limit, l.flushed) {
 			continue
 		}
 		if size += len(b.Batch); size > q.MaxBytes && len(got) > 0 {
@@ -244,6 +245,42 @@ func (r *fakeRegion) SetEdgeStart(_ context.Context, ref rhumb.PartitionRef, to 
 		}
 	}
 	return l.starts[to], nil
+}
+
+// NewLife relabels the batches, where a region keeps them and a list of lives.
+func (r *fakeRegion) NewLife(_ context.Context, ref rhumb.PartitionRef, c region.LifeChange) (region.PastLife, rhumb.Life, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.logs[ref]
+	if l == nil || l.info.Life != c.Old {
+		return region.PastLife{}, rhumb.Life{}, rhumb.Errorf(rhumb.KindFenced, "another life")
+	}
+	from := rhumb.Offset(0)
+	past := make([]region.PastLife, 0, len(l.info.Past)+1)
+	for _, p := range l.info.Past {
+		from = p.Last + 1
+		p.Last = min(p.Last, c.Last)
+		past = append(past, p)
+	}
+	closed := region.PastLife{Life: c.Old, From: from, Last: c.Last, Chain: c.Chain, End: l.end}
+	l.info.Past, l.info.Life = append(past, closed), rhumb.NewLife()
+	for i := range l.batches {
+		if e := &l.batches[i].Envelope; e.Region == r.number && e.First > c.Last {
+			e.Life = l.info.Life
+		}
+	}
+	for name, t := range r.topics {
+		info := *t
+		info.Partitions = slices.Clone(t.Partitions)
+		for i := range info.Partitions {
+			if info.Partitions[i].Ref == ref {
+				info.Partitions[i] = l.info
+			}
+		}
+		r.topics[name] = &info
+	}
+	r.tell()
+	return closed, l.info.Life, nil
 }
 
 func (r *fakeRegion) OpenOrigin(ctx context.Context, ref rhumb.PartitionRef, region rhumb.RegionNumber, life rhumb.Life) (dedup.Watermark, error) {

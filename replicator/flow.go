@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/dedup"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/replicator/session"
 	"github.com/rhumbmq/rhumb/replicator/wire"
@@ -48,23 +49,35 @@ type flowStatus struct {
 	err         error
 	errAt       time.Time
 
+	apart *Divergence // where the logs part, nil while they are not known to
+
+	// Of a past life: the connection over which it was settled, and up to where the
+	// destination's copy agrees with this log.
+	settledOn *conn
+	agreed    dedup.ChainPoint
+
 	oldestFor rhumb.Offset // the watermark for which oldest was looked up
 	oldest    int64        // append time of the first batch after it, ms since 1970
 }
 
 func newFlow(l *link, s *source, e configstore.Edge) *flow {
-	cfg := &l.m.cfg
 	f := &flow{link: l, source: s, latest: e.Start == configstore.StartLatest, poke: make(chan struct{}, 1)}
 	f.ended, f.end = context.WithCancelCause(context.Background())
+	f.forget()
+	f.status = flowStatus{state: SessionDisconnected, since: time.Now(), confirmed: rhumb.NoOffset, oldestFor: rhumb.NoOffset - 1}
+	return f
+}
+
+// forget begins with a sender that knows nothing of the destination.
+func (f *flow) forget() {
+	cfg, s := &f.link.m.cfg, f.source
 	f.machine = session.NewSender(session.Config{
 		Partition: rhumb.Partition{Topic: s.topic, Index: s.index},
 		Region:    cfg.Self.Number, Life: s.life, Deletions: s.deletions,
-		Producer: "rhumb.repl." + string(cfg.Self.Name) + "." + string(l.name),
+		Producer: "rhumb.repl." + string(cfg.Self.Name) + "." + string(f.link.name),
 		Window:   int(cfg.Limits.Window), ReadBytes: cfg.Limits.Read,
 	})
 	f.log = sourceLog{flow: f}
-	f.status = flowStatus{state: SessionDisconnected, since: time.Now(), confirmed: rhumb.NoOffset, oldestFor: rhumb.NoOffset - 1}
-	return f
 }
 
 // Pauses between sessions that do not work.
@@ -84,9 +97,14 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 	defer cancel(nil)
 	defer context.AfterFunc(f.ended, func() { cancel(context.Cause(f.ended)) })()
 	pause := backoff{least: retryPause, most: retryPauseMost}
+	opened, err := f.awaitEarlier(ctx, c, opened)
+	if err != nil {
+		f.become(SessionDisconnected)
+		return
+	}
 	for ctx.Err() == nil {
 		before := f.machine.Status().Confirmed
-		err := newSending(f, c, opened).run(ctx)
+		err = newSending(f, c, opened).run(ctx)
 		after := f.machine.Status()
 		if after.Confirmed > before || errors.Is(err, errLane) {
 			pause.reset()
@@ -94,6 +112,16 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 		if err == nil && after.State == session.Closed {
 			f.become(SessionIdle)
 			return // the watcher wakes it
+		}
+		if err == nil && after.State == session.Settled {
+			f.settle(c, after.Common)
+			return
+		}
+		if err == nil && after.State == session.Searching {
+			if opened, err = f.openAgain(ctx, c); err != nil {
+				break
+			}
+			continue
 		}
 		f.failed(ctx, after, err)
 		if ctx.Err() != nil {
@@ -109,6 +137,52 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 		}
 	}
 	f.become(SessionDisconnected)
+}
+
+// awaitEarlier waits until what earlier lives of the log name is at the
+// destination, so that the order of the log is kept and it is known where this
+// life begins there. It gives the right to open a session back meanwhile.
+func (f *flow) awaitEarlier(ctx context.Context, c *conn, opened func()) (func(), error) {
+	if len(f.source.earlier) == 0 {
+		return opened, nil
+	}
+	f.forget() // the destination may be another than it was
+	for {
+		at, ok := f.link.agreed(f, c)
+		if ok {
+			f.log.agreed = at
+			return opened, nil
+		}
+		opened()
+		f.waits()
+		f.rest(ctx, retryPauseMost)
+		if ctx.Err() != nil {
+			return opened, context.Cause(ctx)
+		}
+		var err error
+		if opened, err = f.openAgain(ctx, c); err != nil {
+			return func() {}, err
+		}
+	}
+}
+
+var errEarlier = rhumb.Errorf(rhumb.KindUnavailable, "what the log's earlier life names has to be there first")
+
+func (f *flow) waits() {
+	f.mu.Lock()
+	f.status.err, f.status.errAt = errEarlier, time.Now()
+	f.mu.Unlock()
+	f.become(SessionStalled)
+}
+
+// settle notes that nothing more of a past life goes to the destination, which
+// agrees with this log up to a point.
+func (f *flow) settle(c *conn, at dedup.ChainPoint) {
+	f.mu.Lock()
+	f.status.settledOn, f.status.agreed, f.status.err, f.status.apart = c, at, nil, nil
+	f.mu.Unlock()
+	f.become(SessionClosed)
+	f.link.settled(f)
 }
 
 // openAgain waits for the right to open another session.
@@ -155,6 +229,9 @@ func (f *flow) failed(ctx context.Context, st session.Status, err error) {
 	f.mu.Lock()
 	news := f.status.err == nil || f.status.err.Error() != err.Error()
 	f.status.err, f.status.errAt = err, time.Now()
+	if state == SessionDiverged {
+		f.status.apart = &Divergence{Common: st.Common, Exact: st.Exact, Watermark: st.Confirmed, At: time.Now()}
+	}
 	f.mu.Unlock()
 	f.become(state)
 	if !news || errors.Is(err, errWatchdog) { // the watchdog speaks for all of a link at once
@@ -163,7 +240,7 @@ func (f *flow) failed(ctx context.Context, st session.Status, err error) {
 	log := f.link.m.log.With("peer_region", f.link.name, "topic", f.source.topic.String(), "partition", f.source.index)
 	switch {
 	case state == SessionDiverged:
-		log.Error("logs have diverged, nothing flows", "life", f.source.life.String(), "common", int64(st.Common.Offset), "err", err)
+		log.Error("logs have diverged, nothing flows", "life", f.source.life.String(), "common", int64(st.Common.Offset), "exact", st.Exact, "err", err)
 	case errors.Is(err, errLane):
 		log.Debug("session is interrupted", "err", err) // the link says what broke, once
 	case st.Code == wire.CodeNotFound:
@@ -199,6 +276,9 @@ func (f *flow) note(st session.Status) {
 	}
 	if state != f.status.state {
 		f.status.state, f.status.since = state, time.Now()
+	}
+	if st.State == session.Flowing || st.State == session.Idle {
+		f.status.apart = nil
 	}
 	if (st.State == session.Flowing || st.State == session.Idle) && (!f.status.known || st.Confirmed != f.status.confirmed) {
 		f.status.known, f.status.confirmed, f.status.confirmedAt = true, st.Confirmed, time.Now()

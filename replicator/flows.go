@@ -4,11 +4,12 @@ import (
 	"context"
 	"sync"
 
+	"github.com/rhumbmq/rhumb/dedup"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // setSources takes over the partitions of the region.
-func (l *link) setSources(sources map[rhumb.PartitionRef]*source) {
+func (l *link) setSources(sources map[sourceKey]*source) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sources = sources
@@ -21,10 +22,10 @@ func (l *link) setSources(sources map[rhumb.PartitionRef]*source) {
 // refresh makes a flow for each partition that an edge leads from, and ends
 // those that have lost theirs. The caller holds mu.
 func (l *link) refresh() {
-	for ref, f := range l.flows {
+	for key, f := range l.flows {
 		_, edge := l.out[scopeOf(f.source.topic)]
 		switch {
-		case l.sources[ref] == nil:
+		case l.sources[key] == nil || !l.sources[key].sameEnd(f.source):
 			f.end(errReplaced)
 		case !edge:
 			f.end(errNoEdge)
@@ -32,12 +33,12 @@ func (l *link) refresh() {
 			f.nudge()
 			continue
 		}
-		delete(l.flows, ref)
+		delete(l.flows, key)
 	}
-	for ref, s := range l.sources {
-		if e, ok := l.out[scopeOf(s.topic)]; ok && l.flows[ref] == nil {
+	for key, s := range l.sources {
+		if e, ok := l.out[scopeOf(s.topic)]; ok && l.flows[key] == nil {
 			f := newFlow(l, s, e)
-			l.flows[ref] = f
+			l.flows[key] = f
 			l.queue(f)
 		}
 	}
@@ -59,7 +60,7 @@ func (l *link) queue(f *flow) {
 func (l *link) grew(s *source) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if f := l.flows[s.ref]; f != nil {
+	if f := l.flows[s.key()]; f != nil {
 		l.queue(f)
 	}
 }
@@ -69,7 +70,7 @@ func (l *link) grew(s *source) {
 func (l *link) noticed(s *source) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch f := l.flows[s.ref]; {
+	switch f := l.flows[s.key()]; {
 	case f == nil:
 	case f.running:
 		f.again = true
@@ -126,7 +127,7 @@ func (l *link) nextDue(c *conn) *flow {
 		f := c.due[0]
 		c.due[0] = nil
 		c.due = c.due[1:]
-		if l.flows[f.source.ref] != f {
+		if l.flows[f.source.key()] != f {
 			continue // ended meanwhile
 		}
 		if f.running {
@@ -148,7 +149,7 @@ func (l *link) finished(f *flow, c *conn) bool {
 	again := f.again
 	f.again = false
 	switch {
-	case l.flows[f.source.ref] != f:
+	case l.flows[f.source.key()] != f:
 	case l.conn == c && again && !c.ended():
 		return true
 	case l.conn != c && l.conn != nil:
@@ -166,4 +167,40 @@ func (l *link) allowsOut(t rhumb.Topic) bool {
 	defer l.mu.Unlock()
 	_, ok := l.out[scopeOf(t)]
 	return ok
+}
+
+// agreed reports whether the peer has all that the earlier lives of a flow's log
+// name, as far as it will ever come, said over connection c; and up to where its
+// copies of them agree with this log. The flow's own life begins behind that.
+func (l *link) agreed(f *flow, c *conn) (at dedup.ChainPoint, ok bool) {
+	at.Offset = rhumb.NoOffset
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, life := range f.source.earlier {
+		g := l.flows[sourceKey{f.source.ref, life}]
+		if g == nil {
+			return at, false
+		}
+		g.mu.Lock()
+		on, point := g.status.settledOn, g.status.agreed
+		g.mu.Unlock()
+		if on != c {
+			return at, false
+		}
+		if point.Offset > at.Offset {
+			at = point
+		}
+	}
+	return at, true
+}
+
+// settled wakes the flows that wait for a past life of their log.
+func (l *link) settled(f *flow) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, g := range l.flows {
+		if key.ref == f.source.ref && g != f {
+			g.nudge()
+		}
+	}
 }

@@ -3,11 +3,13 @@ package replicator
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/rhumbmq/rhumb/dedup"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/replicator/session"
 	"github.com/rhumbmq/rhumb/replicator/wire"
@@ -196,16 +198,38 @@ func (l *inLane) open(ctx context.Context, f *wire.Open, wg *sync.WaitGroup) err
 	wg.Go(func() {
 		defer in.asks.release(1)
 		w, err := in.conn.m.cfg.Region.OpenOrigin(ctx, ref, f.Region, f.Life)
+		var chains []dedup.ChainPoint
+		if err == nil {
+			chains, err = in.chains(ref, f)
+		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if err != nil {
 			r.machine.Fail(wire.CodeOf(err), err.Error())
 		} else {
-			r.machine.Opened(w)
+			r.machine.Opened(w, chains...)
 		}
 		r.perform()
 	})
 	return nil
+}
+
+// chains answers the probes of an open: the chain of each batch of the life that
+// ends at a probe.
+func (in *inbound) chains(ref rhumb.PartitionRef, f *wire.Open) ([]dedup.ChainPoint, error) {
+	points := make([]dedup.ChainPoint, len(f.Probes))
+	for i, at := range f.Probes {
+		points[i].Offset = at
+		found, err := in.conn.m.cfg.Region.ReadOrigin(ref, originQuery{Partition: ref.ID, Region: f.Region, Life: f.Life,
+			From: at, Limit: math.MaxInt64, MaxBytes: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > 0 && found[0].Envelope.Last == at {
+			points[i].Chain = found[0].Envelope.Chain
+		}
+	}
+	return points, nil
 }
 
 // window is what a new session may send before it is confirmed: less if many

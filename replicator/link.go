@@ -31,8 +31,8 @@ type link struct {
 	mu      sync.Mutex
 	geo     []string
 	out, in map[scope]configstore.Edge
-	sources map[rhumb.PartitionRef]*source
-	flows   map[rhumb.PartitionRef]*flow
+	sources map[sourceKey]*source
+	flows   map[sourceKey]*flow
 	conn    *conn         // that sessions use, nil if none
 	changed chan struct{} // closed and replaced when conn, geo or edges change
 	health  linkHealth
@@ -63,7 +63,7 @@ func newLink(m *Manager, r *configstore.Region) *link {
 		turns = 1 // what waits for the rate is ordered by one queue
 	}
 	return &link{m: m, name: r.Name, number: r.Number, turns: newGate(turns), pace: pace{rate: m.cfg.Limits.Rate},
-		send: newGate(m.cfg.Limits.SendBudget), receive: newGate(m.cfg.Limits.ReceiveBudget), flows: map[rhumb.PartitionRef]*flow{},
+		send: newGate(m.cfg.Limits.SendBudget), receive: newGate(m.cfg.Limits.ReceiveBudget), flows: map[sourceKey]*flow{},
 		changed: make(chan struct{}), health: linkHealth{state: LinkUnused, since: time.Now()}}
 }
 

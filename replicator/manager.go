@@ -194,11 +194,11 @@ func (m *Manager) link(name rhumb.RegionName) *link {
 // reconcile brings links and sources in line with policy and topics.
 func (m *Manager) reconcile(ctx context.Context) {
 	sources := sourcesOf(m.alive(m.cfg.Region.Topics()))
-	m.watcher.update(sources)
+	m.watcher.update(current(sources))
 	regions := m.cfg.Policy.Regions()
 	edges := m.cfg.Policy.Edges()
 	m.mu.Lock()
-	m.sources = sources
+	m.sources = current(sources)
 	current := map[rhumb.RegionName]bool{}
 	for i := range regions {
 		r := &regions[i]

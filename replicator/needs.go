@@ -42,15 +42,19 @@ type Topics interface {
 	Subscribe(fn func()) (cancel func())
 }
 
-// Source reads the region's log. Only [Source.SetEdgeStart] waits.
+// Source reads the region's log. Only [Source.SetEdgeStart] and
+// [Source.NewLife] wait.
 type Source interface {
 	State(rhumb.PartitionRef) (region.PartitionState, bool)
 	// ReadOrigin gives whole batches of one origin life whose last origin offset is at
 	// least From, in order, whose local offset is below Limit: at least one, however
-	// large it is.
+	// large it is. The zero life stands for all own records.
 	ReadOrigin(rhumb.PartitionRef, region.OriginQuery) ([]region.Stored, error)
 	// SetEdgeStart fixes, once and for ever, the first own offset that an edge carries.
 	SetEdgeStart(ctx context.Context, ref rhumb.PartitionRef, to rhumb.RegionNumber, latest bool) (rhumb.Offset, error)
+	// NewLife closes the life of a partition's log at an offset, and gives what lies
+	// behind it a new one. Asked again, it gives what is there.
+	NewLife(ctx context.Context, ref rhumb.PartitionRef, c region.LifeChange) (region.PastLife, rhumb.Life, error)
 	// AddWaiter has w signalled when the partition's end, flushed end or log start
 	// grows, or it is deleted.
 	AddWaiter(rhumb.PartitionRef, *region.Waiter) bool

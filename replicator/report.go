@@ -64,7 +64,7 @@ func (f *flow) report(now time.Time) PartitionStatus {
 	ledger := f.ledger
 	f.mu.Unlock()
 	s := PartitionStatus{Topic: f.source.topic, Partition: f.source.index, Life: f.source.life, State: st.state, Since: st.since,
-		Confirmed: st.confirmed, ConfirmedAt: st.confirmedAt, Rebuilds: st.rebuilds}
+		Confirmed: st.confirmed, ConfirmedAt: st.confirmedAt, Rebuilds: st.rebuilds, Apart: st.apart}
 	if st.err != nil {
 		s.LastError, s.LastErrorAt = st.err.Error(), st.errAt
 	}
@@ -72,6 +72,10 @@ func (f *flow) report(now time.Time) PartitionStatus {
 	if !ok {
 		return s
 	}
+	if past := f.source.closed; past != nil { // what lies behind it is another life's
+		log.OwnLast, log.OwnFloor = min(log.OwnLast, past.Last), min(log.OwnFloor, past.Last)
+	}
+	log.OwnFloor = max(log.OwnFloor, f.source.from-1)
 	s.End = ownEnd(&log)
 	s.Lag = f.lag(&log, &st, ledger, now)
 	if s.State == SessionIdle && s.Lag.Records > 0 {

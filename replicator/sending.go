@@ -247,6 +247,11 @@ func (s *sending) perform(ctx context.Context) error {
 				n, err = s.write(ctx, s.actions[i:])
 			case session.DoRead:
 				err = s.read(ctx, a.Read)
+			case session.DoSearch:
+				var borders []rhumb.Offset
+				if borders, err = s.flow.log.borders(a.From, a.To); err == nil {
+					s.flow.machine.OnBorders(a.Gen, borders)
+				}
 			case session.DoCheck:
 				var answers []session.ChainAnswer
 				if answers, err = s.flow.log.chains(a.Points); err == nil {

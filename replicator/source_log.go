@@ -7,6 +7,7 @@ import (
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/replicator/session"
+	"github.com/rhumbmq/rhumb/replicator/wire"
 )
 
 // sourceLog reads the flow's partition for its sender. It is used by one
@@ -17,6 +18,7 @@ type sourceLog struct {
 	start   dedup.ChainPoint // the edge's
 	floor   dedup.ChainPoint // for the log start that floorOf names
 	floorOf rhumb.Offset
+	agreed  dedup.ChainPoint // up to here the destination has it under earlier lives
 }
 
 // snapshot gives what the sender needs to know of the log now.
@@ -39,15 +41,27 @@ func (l *sourceLog) snapshot(ctx context.Context) (session.Source, error) {
 	if l.floorOf == 0 {
 		l.floor = dedup.ChainPoint{Offset: rhumb.NoOffset}
 	}
-	return session.Source{Start: l.start, Floor: l.floor, FloorReason: rhumb.ReasonRetention,
-		OwnLast: st.OwnLast, Head: st.Flushed, End: st.End}, nil
+	src := session.Source{Start: l.start, Floor: l.floor, FloorReason: rhumb.ReasonRetention,
+		OwnLast: st.OwnLast, Head: st.Flushed, End: st.End}
+	if past := l.flow.source.closed; past != nil {
+		end := dedup.ChainPoint{Offset: past.Last, Chain: past.Chain}
+		src.Closed, src.Last = true, past.Last
+		src.OwnLast, src.Head = min(src.OwnLast, past.Last), min(src.Head, past.Last+1)
+		if src.Start.Offset > past.Last {
+			src.Start = end
+		}
+		if src.Floor.Offset > past.Last {
+			src.Floor = end
+		}
+	}
+	return src, nil
 }
 
 func (l *sourceLog) state() (partitionState, error) {
 	s := l.flow.source
 	st, ok := l.flow.link.m.cfg.Region.State(s.ref)
 	switch {
-	case !ok || st.Life != s.life:
+	case !ok || !st.Owns(s.life) || (st.Life == s.life) != (s.closed == nil):
 		return st, errReplaced
 	case !st.Leading:
 		return st, rhumb.Errorf(rhumb.KindNotLeader, "the partition has no leader here")
@@ -61,13 +75,16 @@ func (l *sourceLog) fixStart(ctx context.Context, st *partitionState) error {
 	if err != nil {
 		return err
 	}
+	if s := l.flow.source; s.closed != nil || len(s.earlier) > 0 {
+		first = max(first, s.from, l.agreed.Offset+1)
+	}
 	b, ok, err := l.firstFrom(first, st.End)
 	if err != nil {
 		return err
 	}
 	// A start that retention has passed has a chain that nobody knows any more:
 	// the floor, which comes right after it, tells it again.
-	chain, _ := l.chainAt(st, first-1)
+	chain := l.chainAt(st, first-1).Chain
 	if ok && b.First < first {
 		// A batch is never split: one that the start lies in, because records were
 		// deleted up to its middle, is carried whole.
@@ -93,32 +110,54 @@ func (l *sourceLog) floorAt(st *partitionState) (dedup.ChainPoint, error) {
 }
 
 // chainAt gives the chain of the last own batch that ends at or before an
-// offset. known is false below the floor and past the end. Inside of a batch no
-// chain is right.
-func (l *sourceLog) chainAt(st *partitionState, at rhumb.Offset) (chain uint64, known bool) {
+// offset, whatever life names it. It is not known below the floor and past the end.
+func (l *sourceLog) chainAt(st *partitionState, at rhumb.Offset) session.ChainAnswer {
 	switch {
 	case at == rhumb.NoOffset:
-		return 0, true
+		return session.ChainAnswer{Known: true}
 	case at >= st.End || at < st.LogStart-1:
-		return 0, false
+		return session.ChainAnswer{}
 	case at >= st.OwnLast:
-		return st.OwnChain, true
+		return session.ChainAnswer{Chain: st.OwnChain, Known: true}
 	}
 	b, ok, err := l.firstFrom(at, st.End)
 	switch {
 	case err != nil || !ok:
-		return 0, false
+		return session.ChainAnswer{}
 	case b.Last == at:
-		return b.Chain, true
+		return session.ChainAnswer{Chain: b.Chain, Known: true}
 	case b.First > at:
-		return dedup.ChainBefore(b), true
+		return session.ChainAnswer{Chain: dedup.ChainBefore(b), Known: true}
 	}
-	return 0, true
+	return session.ChainAnswer{Known: true, Inside: true}
 }
 
-// firstFrom reads the first own batch that ends at or after an offset.
+// borders lists ends of own batches between two offsets: the first one, and others
+// about evenly spaced.
+func (l *sourceLog) borders(from, to rhumb.Offset) (ends []rhumb.Offset, err error) {
+	st, err := l.state()
+	if err != nil {
+		return nil, err
+	}
+	next := max(from+1, st.LogStart)
+	for i := range rhumb.Offset(wire.MaxProbes) {
+		b, ok, err := l.firstFrom(max(next, from+1+(to-from-1)/wire.MaxProbes*i), min(to, st.End))
+		if err != nil {
+			return nil, err
+		}
+		if !ok || b.Last >= to {
+			break
+		}
+		ends = append(ends, b.Last)
+		next = b.Last + 1
+	}
+	return ends, nil
+}
+
+// firstFrom reads the first own batch that ends at or after an offset, whatever
+// life names it.
 func (l *sourceLog) firstFrom(at, limit rhumb.Offset) (dedup.OriginBatch, bool, error) {
-	found, err := l.read(at, limit, 1)
+	found, err := l.readLife(rhumb.Life{}, at, limit, 1)
 	if err != nil || len(found) == 0 {
 		return dedup.OriginBatch{}, false, err
 	}
@@ -127,8 +166,12 @@ func (l *sourceLog) firstFrom(at, limit rhumb.Offset) (dedup.OriginBatch, bool, 
 }
 
 func (l *sourceLog) read(from, limit rhumb.Offset, maxBytes int) ([]stored, error) {
+	return l.readLife(l.flow.source.life, from, limit, maxBytes)
+}
+
+func (l *sourceLog) readLife(life rhumb.Life, from, limit rhumb.Offset, maxBytes int) ([]stored, error) {
 	s, cfg := l.flow.source, &l.flow.link.m.cfg
-	return cfg.Region.ReadOrigin(s.ref, originQuery{Partition: s.ref.ID, Region: cfg.Self.Number, Life: s.life,
+	return cfg.Region.ReadOrigin(s.ref, originQuery{Partition: s.ref.ID, Region: cfg.Self.Number, Life: life,
 		From: from, Limit: limit, MaxBytes: maxBytes})
 }
 
@@ -140,7 +183,7 @@ func (l *sourceLog) chains(points []dedup.ChainPoint) ([]session.ChainAnswer, er
 	}
 	answers := make([]session.ChainAnswer, len(points))
 	for i, p := range points {
-		answers[i].Chain, answers[i].Known = l.chainAt(&st, p.Offset)
+		answers[i] = l.chainAt(&st, p.Offset)
 	}
 	return answers, nil
 }

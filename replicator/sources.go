@@ -17,6 +17,27 @@ type source struct {
 	life      rhumb.Life
 	deletions uint64
 	configs   map[string]string
+
+	from    rhumb.Offset     // first offset that the life can name
+	closed  *region.PastLife // nil: it is the life that the log has
+	earlier []rhumb.Life     // that the log had before this one
+}
+
+// sourceKey tells the lives of a partition's log apart: what an earlier one names
+// has to reach every destination, too.
+type sourceKey struct {
+	ref  rhumb.PartitionRef
+	life rhumb.Life
+}
+
+func (s *source) key() sourceKey { return sourceKey{s.ref, s.life} }
+
+// sameEnd reports whether two sources of one life end at the same place.
+func (s *source) sameEnd(o *source) bool {
+	if s.closed == nil || o.closed == nil {
+		return s.closed == o.closed
+	}
+	return s.closed.Last == o.closed.Last
 }
 
 // scope is the unit of policy that a topic belongs to.
@@ -27,18 +48,39 @@ type scope struct {
 
 func scopeOf(t rhumb.Topic) scope { return scope{t.Tenant, t.Namespace} }
 
-// sourcesOf lists the partitions of the region's topics that are ready.
-func sourcesOf(topics []topicInfo) map[rhumb.PartitionRef]*source {
-	all := map[rhumb.PartitionRef]*source{}
+// sourcesOf lists the lives of the partitions of the region's topics that are ready.
+func sourcesOf(topics []topicInfo) map[sourceKey]*source {
+	all := map[sourceKey]*source{}
 	for i := range topics {
 		t := &topics[i]
 		for _, p := range t.Partitions {
-			if p.Ready {
-				all[p.Ref] = &source{t.Topic, p.Index, p.Ref, p.Life, t.Deletions, t.Configs}
+			if !p.Ready {
+				continue
 			}
+			s := source{topic: t.Topic, index: p.Index, ref: p.Ref, deletions: t.Deletions, configs: t.Configs}
+			for k := range p.Past {
+				past := s
+				past.life, past.closed, past.from = p.Past[k].Life, &p.Past[k], p.Past[k].From
+				s.earlier = append(s.earlier[:k:k], past.life)
+				s.from = p.Past[k].Last + 1
+				all[past.key()] = &past
+			}
+			s.life = p.Life
+			all[s.key()] = &s
 		}
 	}
 	return all
+}
+
+// current gives the sources of the lives that the logs have now.
+func current(sources map[sourceKey]*source) map[rhumb.PartitionRef]*source {
+	now := make(map[rhumb.PartitionRef]*source, len(sources))
+	for _, s := range sources {
+		if s.closed == nil {
+			now[s.ref] = s
+		}
+	}
+	return now
 }
 
 // watchBuckets is how many goroutines watch idle partitions, whatever their

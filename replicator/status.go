@@ -3,6 +3,7 @@ package replicator
 import (
 	"time"
 
+	"github.com/rhumbmq/rhumb/dedup"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -28,6 +29,7 @@ const (
 	SessionStalled      SessionState = "stalled"      // refused for now, or no progress: tried again
 	SessionDisconnected SessionState = "disconnected" // no connection
 	SessionDiverged     SessionState = "diverged"     // the two logs differ: a person must decide
+	SessionClosed       SessionState = "closed"       // of a past life: the peer will get nothing more of it
 )
 
 // Status is a picture of all links at one moment.
@@ -100,6 +102,17 @@ type PartitionStatus struct {
 	Rebuilds    uint64       `json:"rebuilds,string"`
 	LastError   string       `json:"last_error,omitempty"`
 	LastErrorAt time.Time    `json:"last_error_at,omitzero"`
+	// Apart says where the logs part, nil while they are not known to. It stays
+	// while the link is down.
+	Apart *Divergence `json:"apart,omitempty"`
+}
+
+// Divergence says where a destination's copy of a life and this log part.
+type Divergence struct {
+	Common    dedup.ChainPoint `json:"common"`    // the last point known to be the same, NoOffset if none
+	Exact     bool             `json:"exact"`     // they part right behind it
+	Watermark rhumb.Offset     `json:"watermark"` // of the destination
+	At        time.Time        `json:"at"`        // when that was found
 }
 
 // InboundStatus tells about one partition's flow from the link's peer: the

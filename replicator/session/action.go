@@ -22,6 +22,11 @@ const (
 	// call [Sender.OnChains] with Gen.
 	DoCheck
 
+	// DoSearch (sender): list ends of the source's own batches that lie after From
+	// and before To, whatever life names them, evenly spaced and at most
+	// wire.MaxProbes, the first one among them; then call [Sender.OnBorders] with Gen.
+	DoSearch
+
 	// DoAppend (receiver): give Message to the region, then call
 	// [Receiver.OnResult] with Ticket. Appends must reach the region in order.
 	DoAppend
@@ -42,6 +47,8 @@ type Action struct {
 	Read    Read
 	Gen     uint64
 	Points  []dedup.ChainPoint
+	From    rhumb.Offset
+	To      rhumb.Offset
 	Ticket  uint64
 	Message Message
 	Skip    dedup.Skip
@@ -98,9 +105,11 @@ type ReadResult struct {
 
 // ChainAnswer is the source's own chain at a point: Known is false if the source
 // cannot tell any more, since the point lies below its floor, or past its end.
+// Inside says that the point lies inside of a batch, where no chain is right.
 type ChainAnswer struct {
-	Chain uint64
-	Known bool
+	Chain  uint64
+	Known  bool
+	Inside bool
 }
 
 // Result is the region's answer to an append or a skip. Watermark is applied

@@ -16,12 +16,30 @@
 //	            stalled: unavailable, or no progress     ├─ Open again
 //	            refused: deleted, forbidden, broken      │  (by back-off, by policy
 //	            diverged: the logs differ                ┘   change, by an operator)
+//	            searching: the logs differ, it asks again at once, with probes
+//	            settled: of a past life, nothing more of it will be sent
 //
 // The destination's watermark is the only memory of what has been replicated.
 // Opening compares it, and the chain there and at earlier points, with the
 // source's log. Then the source reads on from the watermark and sends until the
 // window is full. What the window holds is derived from the list of messages in
 // flight, never counted apart (G29). Only a [wire.Confirm] confirms.
+//
+// # Where logs part
+//
+// If the chains differ, the source asks where: the next open carries probes, ends
+// of own batches between the last point that is the same and the first that
+// differs, and the destination's state answers with its chains there. It goes on
+// until no own batch ends between the two. Then the session is diverged, and
+// Status.Common is the place to the record.
+//
+// A life that was closed (Source.Closed) is sent up to its last offset, and ends
+// with a skip of one offset more: nothing of it that an earlier session still has
+// on its way fits behind that. So the place where the destination agrees with this
+// log is fixed, and the next life begins there. Where the destination has more of
+// the life than this log, and other records, that place is where the logs part.
+//
+// # Rounds
 //
 // A refusal "missing" rewinds (go-back-N): position and list in flight go back to
 // the watermark, the round grows, and the read generation grows, so that the

@@ -85,6 +85,8 @@ func (s *Sender) pump() {
 	switch {
 	case s.scanned < head-1 && 2*inFlight <= s.window:
 		s.read(min(s.cfg.ReadBytes, s.window-inFlight))
+	case s.scanned >= head-1 && inFlight == 0 && s.source.Closed:
+		s.fence()
 	case s.scanned >= head-1 && inFlight == 0:
 		s.state = Idle
 	}

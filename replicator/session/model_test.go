@@ -219,8 +219,8 @@ func checkRestored(t *rapid.T) {
 	if st.State != Diverged {
 		t.Fatalf("kept up to %d of %d batches, and is %+v", common.Offset, len(truth), st)
 	}
-	if st.Common.Offset > common.Offset {
-		t.Fatalf("says that %d is common, the copy ended at %d", st.Common.Offset, common.Offset)
+	if st.Common.Offset != common.Offset || !st.Exact {
+		t.Fatalf("says that %d is common (exact: %v), the copy ended at %d", st.Common.Offset, st.Exact, common.Offset)
 	}
 	stored := p.dst.stored[p.src.life]
 	if len(stored) != len(truth) || stored[len(stored)-1].Envelope != truth[len(truth)-1].Envelope {

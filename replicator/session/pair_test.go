@@ -25,7 +25,7 @@ type pair struct {
 
 	toDst, toSrc []wire.Frame
 	reads        []Read
-	checks       []Action
+	checks       []Action // and searches
 	results      []func() // answers of the region on their way to a receiver
 
 	session  wire.SessionID
@@ -96,7 +96,7 @@ func (p *pair) settleActions() {
 			p.toDst = append(p.toDst, overTheWire(a.Frame))
 		case DoRead:
 			p.reads = append(p.reads, a.Read)
-		case DoCheck:
+		case DoCheck, DoSearch:
 			a.Points = append([]dedup.ChainPoint(nil), a.Points...)
 			p.checks = append(p.checks, a)
 		default:
@@ -149,7 +149,7 @@ func (p *pair) deliver(i int) {
 	if o, ok := f.(*wire.Open); ok {
 		if p.rcv == nil || o.Session > p.rcv.request.Session {
 			p.rcv = NewReceiver(o, p.window)
-			p.rcv.Opened(p.dst.open(o.Life))
+			p.rcv.Opened(p.dst.open(o.Life), p.dst.chains(o)...)
 		}
 	} else if p.rcv != nil {
 		p.rcv.OnFrame(f)
@@ -178,6 +178,11 @@ func (p *pair) read(i int) {
 func (p *pair) check(i int) {
 	c := p.checks[i]
 	p.checks = append(p.checks[:i:i], p.checks[i+1:]...)
+	if c.Do == DoSearch {
+		p.snd.OnBorders(c.Gen, p.src.borders(c.From, c.To))
+		p.settleActions()
+		return
+	}
 	answers := make([]ChainAnswer, len(c.Points))
 	for i, point := range c.Points {
 		answers[i] = p.src.chainAt(point)

@@ -107,15 +107,15 @@ func (r *Receiver) send(f wire.Frame) {
 }
 
 // Opened gives the watermark of the session's life, from applied and flushed
-// state.
-func (r *Receiver) Opened(w dedup.Watermark) {
+// state, and the answers to the open's probes.
+func (r *Receiver) Opened(w dedup.Watermark, chains ...dedup.ChainPoint) {
 	if r.phase != asked {
 		return
 	}
 	r.phase = open
 	r.watermark = dedup.ChainPoint{Offset: w.Offset, Chain: w.Chain}
 	r.confirmed, r.tail = w.Offset, w.Offset
-	r.send(&wire.State{Session: r.request.Session, Window: uint32(r.window), Watermark: w})
+	r.send(&wire.State{Session: r.request.Session, Window: uint32(r.window), Watermark: w, Chains: chains})
 }
 
 // Fail refuses the session, before or after it was opened.

@@ -7,6 +7,7 @@ import (
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/mutant"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/wire"
 )
 
 // twinRegion is a destination: a log of proposals that are applied one by one,
@@ -143,4 +144,18 @@ func (r *twinRegion) crash() {
 	}
 	r.queue = nil
 	r.overlay = maps.Clone(r.applied)
+}
+
+// chains answers the probes of an open.
+func (r *twinRegion) chains(o *wire.Open) []dedup.ChainPoint {
+	points := make([]dedup.ChainPoint, len(o.Probes))
+	for i, at := range o.Probes {
+		points[i].Offset = at
+		for _, m := range r.stored[o.Life] {
+			if m.Envelope.Last == at {
+				points[i].Chain = m.Envelope.Chain
+			}
+		}
+	}
+	return points
 }

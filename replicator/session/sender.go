@@ -54,7 +54,19 @@ type Sender struct {
 	limit   rhumb.Offset       // of the read
 	points  []dedup.ChainPoint // of the check
 
-	common    dedup.ChainPoint // if diverged: the last known common point
+	// Where the logs part, if they do: common is the last known point that is the
+	// same in both, apart the first one that differs, or the log's end; exact says
+	// that no batch of the source ends between them.
+	common   dedup.ChainPoint
+	apart    rhumb.Offset
+	exact    bool
+	searched dedup.ChainPoint // the watermark for which that holds
+	probes   []rhumb.Offset   // that the next open asks about
+	asked    int              // how many this session's open asked about
+	rounds   int              // of the search
+
+	closing   dedup.ChainPoint // of a past life: what its closing skip starts after
+	fenced    bool             // the closing skip is in flight, or confirmed
 	rewoundTo rhumb.Offset     // the last rewind's, NoOffset-1 if none
 	rewinds   uint64           // of all sessions
 
@@ -78,13 +90,14 @@ type Status struct {
 	Window    int
 	Round     uint32
 	Rewinds   uint64           // since the sender was made
-	Common    dedup.ChainPoint // if diverged: the last point known to be the same
+	Common    dedup.ChainPoint // if diverged or settled: the last point known to be the same
+	Exact     bool             // if diverged: the logs part right behind Common
 }
 
 // Status gives a snapshot.
 func (s *Sender) Status() Status {
 	return Status{State: s.state, Code: s.code, Text: s.text, Confirmed: s.confirmed.Offset, Sent: s.sent.Offset,
-		InFlight: s.flights.bytes(), Window: s.window, Round: s.round, Rewinds: s.rewinds, Common: s.common}
+		InFlight: s.flights.bytes(), Window: s.window, Round: s.round, Rewinds: s.rewinds, Common: s.common, Exact: s.exact}
 }
 
 // Actions gives what has to be done since the last call, in order. The slice is
@@ -101,9 +114,11 @@ func (s *Sender) send(f wire.Frame) {
 func (s *Sender) Open(id wire.SessionID, source Source) {
 	s.leave(Opening, wire.CodeNone, "")
 	s.session, s.round, s.rewoundTo = id, 0, rhumb.NoOffset-1
+	s.asked = len(s.probes)
 	s.source.merge(source)
 	s.send(&wire.Open{Session: id, Partition: s.cfg.Partition, Region: s.cfg.Region, Life: s.cfg.Life,
-		Deletions: s.cfg.Deletions, Head: s.source.Head, Producer: s.cfg.Producer})
+		Deletions: s.cfg.Deletions, Head: s.source.Head, Producer: s.cfg.Producer, Probes: s.probes})
+	s.probes = nil
 }
 
 // Close ends the session, if there is one, and tells the destination.
@@ -122,7 +137,7 @@ func (s *Sender) Disconnected() { s.leave(Closed, wire.CodeNone, "disconnected")
 func (s *Sender) leave(to State, code wire.Code, text string) {
 	s.state, s.code, s.text = to, code, text
 	s.flights.clear()
-	s.sent, s.scanned = s.confirmed, s.confirmed.Offset
+	s.sent, s.scanned, s.fenced = s.confirmed, s.confirmed.Offset, false
 	s.forgetReads()
 }
 
@@ -167,12 +182,16 @@ func (s *Sender) onState(f *wire.State) {
 	}
 	s.window = min(s.cfg.Window, int(f.Window))
 	s.confirmed = dedup.ChainPoint{Offset: w.Offset, Chain: w.Chain}
-	s.points = append(make([]dedup.ChainPoint, 0, 1+dedup.RecentPoints), s.confirmed)
+	s.points = append(make([]dedup.ChainPoint, 0, 1+dedup.RecentPoints+len(f.Chains)), s.confirmed)
 	for _, p := range w.Recent {
 		if p.Known() {
 			s.points = append(s.points, p)
 		}
 	}
+	if s.asked > 0 && len(f.Chains) == 0 {
+		s.rounds = maxRounds // an older version does not answer
+	}
+	s.points = append(s.points, f.Chains...)
 	if mutant.On(mutant.ChainNotCompared) || w.Offset == rhumb.NoOffset {
 		s.flow()
 		return
@@ -181,41 +200,21 @@ func (s *Sender) onState(f *wire.State) {
 	s.actions.add(Action{Do: DoCheck, Gen: s.gen, Points: s.points})
 }
 
-// OnChains takes the answer to a check, in the order of its points.
-func (s *Sender) OnChains(gen uint64, answers []ChainAnswer) {
-	if gen != s.gen || s.state != Opening || len(answers) != len(s.points) {
-		return
-	}
-	differs := s.pastEnd(s.confirmed.Offset)
-	s.common = dedup.ChainPoint{Offset: rhumb.NoOffset}
-	for i, p := range s.points {
-		ours := answers[i]
-		if floor := s.source.Floor; p.Offset == floor.Offset {
-			ours = ChainAnswer{floor.Chain, true}
-		}
-		if !ours.Known {
-			continue
-		}
-		if ours.Chain == p.Chain && p.Offset < s.source.End {
-			s.common = p
-			break
-		}
-		differs = true
-	}
-	if differs {
-		s.diverge(fmt.Sprintf("destination has this life up to %d, which this log does not continue; it ends before %d, last known common offset %d",
-			s.confirmed.Offset, s.source.End, s.common.Offset))
-		return
-	}
-	s.flow()
-}
-
 // pastEnd reports whether the destination has more of this life than there is.
 func (s *Sender) pastEnd(w rhumb.Offset) bool {
+	if s.fenced && w == s.sent.Offset {
+		return false // a closing skip may lie there
+	}
 	return w >= s.source.End && !mutant.On(mutant.PastEndIgnored)
 }
 
-func (s *Sender) diverge(text string) { s.leave(Diverged, wire.CodeDiverged, text) }
+func (s *Sender) diverge(text string) {
+	if s.fenced { // what was on its way came before the closing skip: look again
+		s.stall(text)
+		return
+	}
+	s.leave(Diverged, wire.CodeDiverged, text)
+}
 
 func (s *Sender) stall(text string) { s.leave(Stalled, wire.CodeUnavailable, text) }
 
@@ -223,7 +222,7 @@ func (s *Sender) stall(text string) { s.leave(Stalled, wire.CodeUnavailable, tex
 func (s *Sender) flow() {
 	s.forgetReads()
 	s.flights.clear()
-	s.state = Flowing
+	s.state, s.fenced = Flowing, false
 	s.sent, s.scanned = s.confirmed, s.confirmed.Offset
 	s.pump()
 }
@@ -241,6 +240,11 @@ func (s *Sender) onConfirm(w dedup.ChainPoint) {
 		return
 	}
 	s.confirmed = w
+	if s.fenced && w.Offset == s.sent.Offset {
+		s.common = s.closing
+		s.settle()
+		return
+	}
 	if w.Offset > s.sent.Offset {
 		// What was sent before a rewind has arrived after all.
 		s.forgetReads()

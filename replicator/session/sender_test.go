@@ -206,7 +206,8 @@ func TestSmallGrant(t *testing.T) {
 }
 
 func TestStatesHaveWords(t *testing.T) {
-	for s, want := range []string{"closed", "opening", "flowing", "idle", "held", "stalled", "diverged", "refused", "state-8"} {
+	for s, want := range []string{"closed", "opening", "flowing", "idle", "held", "stalled", "diverged", "refused",
+		"searching", "settled", "state-10"} {
 		if got := State(s).String(); got != want {
 			t.Errorf("state %d is %q, want %q", s, got, want)
 		}

@@ -21,6 +21,12 @@ type Source struct {
 	// FloorReason says why: retention or deleted.
 	FloorReason rhumb.Reason
 
+	// Last, if Closed, is the last offset that the life names: it was closed there,
+	// and what lies behind it belongs to another life. Then OwnLast and Head do not
+	// lie past it, but End is that of the whole log.
+	Closed bool
+	Last   rhumb.Offset
+
 	// OwnLast is the last offset of the last batch of the origin, NoOffset if none.
 	// It may lie past Head.
 	OwnLast rhumb.Offset
@@ -48,7 +54,12 @@ func (s *Source) merge(o Source) {
 	if o.Floor.Offset > s.Floor.Offset {
 		s.Floor, s.FloorReason = o.Floor, o.FloorReason
 	}
-	s.OwnLast = max(s.OwnLast, o.OwnLast)
-	s.Head = max(s.Head, o.Head)
 	s.End = max(s.End, o.End)
+	switch {
+	case o.Closed && (!s.Closed || o.Last < s.Last): // what was known before reached further
+		s.Closed, s.Last, s.OwnLast, s.Head = true, o.Last, o.OwnLast, o.Head
+	case o.Closed == s.Closed:
+		s.OwnLast = max(s.OwnLast, o.OwnLast)
+		s.Head = max(s.Head, o.Head)
+	}
 }

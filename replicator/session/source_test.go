@@ -18,6 +18,8 @@ type twinSource struct {
 	dropped int          // batches below the floor
 	start   dedup.ChainPoint
 	written uint32 // makes each batch's bytes differ
+	closed  bool   // the life was closed at last
+	last    rhumb.Offset
 }
 
 func newTwinSource(life rhumb.Life, seed uint32) *twinSource {
@@ -87,8 +89,13 @@ func (s *twinSource) cut(end rhumb.Offset) {
 }
 
 func (s *twinSource) source() Source {
-	return Source{Start: s.start, Floor: s.pointBefore(s.dropped), FloorReason: rhumb.ReasonRetention,
+	src := Source{Start: s.start, Floor: s.pointBefore(s.dropped), FloorReason: rhumb.ReasonRetention,
 		OwnLast: s.pointBefore(len(s.batches)).Offset, Head: s.flushed, End: s.end}
+	if s.closed {
+		src.Closed, src.Last = true, s.last
+		src.OwnLast, src.Head = min(src.OwnLast, s.last), min(src.Head, s.last+1)
+	}
+	return src
 }
 
 func (s *twinSource) chainAt(p dedup.ChainPoint) ChainAnswer {
@@ -99,7 +106,10 @@ func (s *twinSource) chainAt(p dedup.ChainPoint) ChainAnswer {
 	for i > 0 && s.batches[i-1].Envelope.Last > p.Offset {
 		i--
 	}
-	return ChainAnswer{s.pointBefore(i).Chain, true}
+	if i < len(s.batches) && s.batches[i].Envelope.First <= p.Offset {
+		return ChainAnswer{Known: true, Inside: true}
+	}
+	return ChainAnswer{Chain: s.pointBefore(i).Chain, Known: true}
 }
 
 func (s *twinSource) read(r Read) ReadResult {
@@ -116,4 +126,21 @@ func (s *twinSource) read(r Read) ReadResult {
 		res.Messages = append(res.Messages, m)
 	}
 	return res
+}
+
+// borders lists ends of batches between two offsets, few of them, so that a
+// search takes several rounds.
+func (s *twinSource) borders(from, to rhumb.Offset) (ends []rhumb.Offset) {
+	var all []rhumb.Offset
+	for _, m := range s.batches[s.dropped:] {
+		if last := m.Envelope.Last; from < last && last < to {
+			all = append(all, last)
+		}
+	}
+	for i := range all {
+		if i == 0 || i%(1+len(all)/3) == 0 {
+			ends = append(ends, all[i])
+		}
+	}
+	return ends
 }

@@ -7,17 +7,20 @@ type State uint8
 
 // The states; see the package comment for how they follow each other.
 const (
-	Closed   State = iota // no session, and nothing wrong
-	Opening               // asked for one, or comparing chains
-	Flowing               // sending, or waiting for confirmations
-	Idle                  // everything that may leave is confirmed
-	Held                  // the destination has no room or holds by quota
-	Stalled               // refused for now, or no progress
-	Diverged              // the logs differ: an operator must decide
-	Refused               // the destination will not have it
+	Closed    State = iota // no session, and nothing wrong
+	Opening                // asked for one, or comparing chains
+	Flowing                // sending, or waiting for confirmations
+	Idle                   // everything that may leave is confirmed
+	Held                   // the destination has no room or holds by quota
+	Stalled                // refused for now, or no progress
+	Diverged               // the logs differ: an operator must decide
+	Refused                // the destination will not have it
+	Searching              // closed, to be opened again at once: it asks where the logs part
+	Settled                // of a past life: the destination takes nothing more of it
 )
 
-var stateNames = [...]string{"closed", "opening", "flowing", "idle", "held", "stalled", "diverged", "refused"}
+var stateNames = [...]string{"closed", "opening", "flowing", "idle", "held", "stalled", "diverged", "refused",
+	"searching", "settled"}
 
 // String gives the state's word.
 func (s State) String() string {

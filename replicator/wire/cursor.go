@@ -75,6 +75,20 @@ func (c *cursor) id() (id [16]byte) {
 	return id
 }
 
+// count reads how many items of size bytes follow, at most MaxProbes: none where
+// an older version ends.
+func (c *cursor) count(size int) int {
+	if len(c.b) == 0 {
+		return 0
+	}
+	n := int(c.u16())
+	if n > MaxProbes || n*size > len(c.b) {
+		c.fail("holds more points than fit")
+		return 0
+	}
+	return n
+}
+
 func (c *cursor) text(limit int) string {
 	n := int(c.u16())
 	if n > limit {

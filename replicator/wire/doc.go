@@ -33,8 +33,10 @@
 //	 5 pong     uint64 number, int64 the ping's clock, int64 wall clock µs
 //	16 open     uint64 session, uint64 deletions, int64 head, int32 partition,
 //	            uint16 origin region, uint16 reserved, 16 B origin life
-//	            | tenant, namespace, name, producer name
-//	17 state    uint64 session, uint32 window in bytes | encoded dedup.Watermark
+//	            | tenant, namespace, name, producer name, then if it probes:
+//	            uint16 number, int64 origin offset each
+//	17 state    uint64 session, uint32 window in bytes | encoded dedup.Watermark,
+//	            then if probed: uint16 number, int64 offset and uint64 chain each
 //	18 data     uint64 session, uint32 round, uint32 reserved, int64 head
 //	            | envelope, batch (snappy block format if the frame is compressed)
 //	19 skip     uint64 session, uint32 round, uint8 reason, 3 B reserved,

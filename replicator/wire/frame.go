@@ -57,6 +57,9 @@ const (
 	// MaxConfigs bounds the settings of one topic.
 	MaxConfigs = 256
 
+	// MaxProbes bounds the offsets that an open asks about.
+	MaxProbes = 64
+
 	// MaxDataFrame bounds a data frame: the largest batch and what is around it.
 	MaxDataFrame = codec.MaxBatchSize + codec.MaxEnvelopeSize + maxHeader
 

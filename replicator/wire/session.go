@@ -21,6 +21,9 @@ type Open struct {
 	Deletions uint64             // the count that the life was born under
 	Head      rhumb.Offset       // first origin offset that may not leave yet
 	Producer  string             // rhumb.repl.<from>.<to>
+	// Probes ask for the destination's chain at these origin offsets, at most
+	// MaxProbes: how a source finds where two logs part.
+	Probes []rhumb.Offset
 }
 
 // Type says what the frame is.
@@ -38,7 +41,15 @@ func (f *Open) fixed(dst []byte) []byte {
 }
 
 func (f *Open) variable(dst []byte) []byte {
-	return appendText(appendTopic(dst, f.Partition.Topic), f.Producer, MaxText)
+	dst = appendText(appendTopic(dst, f.Partition.Topic), f.Producer, MaxText)
+	if len(f.Probes) == 0 {
+		return dst
+	}
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(f.Probes)))
+	for _, o := range f.Probes {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(o))
+	}
+	return dst
 }
 
 func (f *Open) decode(fixed, variable *cursor) {
@@ -54,6 +65,9 @@ func (f *Open) decode(fixed, variable *cursor) {
 	}
 	f.Partition.Topic = variable.topic()
 	f.Producer = variable.text(MaxText)
+	for range variable.count(8) {
+		f.Probes = append(f.Probes, variable.offset())
+	}
 }
 
 // State answers an open: what the destination has, and how many bytes it takes
@@ -62,6 +76,9 @@ type State struct {
 	Session   SessionID
 	Window    uint32
 	Watermark dedup.Watermark // applied and flushed
+	// Chains answer the open's probes, in their order; a chain of 0 says that no
+	// batch of the life ends there. Older destinations give none.
+	Chains []dedup.ChainPoint
 }
 
 // Type says what the frame is.
@@ -72,17 +89,32 @@ func (f *State) fixed(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, f.Window)
 }
 
-func (f *State) variable(dst []byte) []byte { return f.Watermark.Append(dst) }
+func (f *State) variable(dst []byte) []byte {
+	dst = f.Watermark.Append(dst)
+	if len(f.Chains) == 0 {
+		return dst
+	}
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(f.Chains)))
+	for _, p := range f.Chains {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(p.Offset))
+		dst = binary.LittleEndian.AppendUint64(dst, p.Chain)
+	}
+	return dst
+}
 
 func (f *State) decode(fixed, variable *cursor) {
 	f.Session = SessionID(fixed.u64())
 	f.Window = fixed.u32()
-	w, _, err := dedup.ParseWatermark(variable.b)
+	w, n, err := dedup.ParseWatermark(variable.b)
 	if err != nil {
 		variable.fail("holds no watermark")
 		return
 	}
 	f.Watermark = w
+	variable.bytes(n)
+	for range variable.count(16) {
+		f.Chains = append(f.Chains, dedup.ChainPoint{Offset: variable.offset(), Chain: variable.u64()})
+	}
 }
 
 // Data carries one batch.
