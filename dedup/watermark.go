@@ -53,12 +53,12 @@ type OriginBatch struct {
 	Last  rhumb.Offset
 	Prev  rhumb.Offset // last offset before First that carries something for this edge, NoOffset if none
 	Chain uint64       // at Last
-	CRC   uint32       // of the record batch
+	CRC   uint32       // of the record batch as its origin stored it
 }
 
 // OriginBatchOf takes what the rule needs from a batch's envelope and header.
 func OriginBatchOf(e *codec.Envelope, h codec.BatchHeader) OriginBatch {
-	return OriginBatch{First: e.First, Last: e.Last, Prev: e.Prev, Chain: e.Chain, CRC: h.CRC}
+	return OriginBatch{First: e.First, Last: e.Last, Prev: e.Prev, Chain: e.Chain, CRC: e.ChainCRC(h.CRC)}
 }
 
 // maxBatchOffsets is the most offsets that one batch can span: its last offset

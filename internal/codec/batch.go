@@ -93,7 +93,12 @@ func BatchMagic(b []byte) int {
 
 // CheckBatch reads and checks one whole batch, which must be all of b: magic,
 // CRC, counts and codec. It does not decompress or look at records.
-func CheckBatch(b []byte) (BatchHeader, error) {
+func CheckBatch(b []byte) (BatchHeader, error) { return checkBatch(b, false) }
+
+// CheckThinned is CheckBatch for a batch that may have fewer records than offsets.
+func CheckThinned(b []byte) (BatchHeader, error) { return checkBatch(b, true) }
+
+func checkBatch(b []byte, thinned bool) (BatchHeader, error) {
 	if m := BatchMagic(b); m != 2 {
 		return BatchHeader{}, rhumb.Errorf(rhumb.KindUnsupported, "record batch: magic %d, only 2 is accepted", m)
 	}
@@ -103,7 +108,7 @@ func CheckBatch(b []byte) (BatchHeader, error) {
 		return h, err
 	case h.Size != len(b):
 		return h, rhumb.Errorf(rhumb.KindInvalid, "record batch: %d bytes follow the batch", len(b)-h.Size)
-	case h.Count <= 0 || h.LastOffsetDelta != h.Count-1:
+	case h.Count <= 0 || h.LastOffsetDelta < h.Count-1 || h.LastOffsetDelta != h.Count-1 && !thinned:
 		return h, rhumb.Errorf(rhumb.KindInvalid, "record batch: %d records but last offset delta %d", h.Count, h.LastOffsetDelta)
 	case h.Attributes&AttrCodecMask > 4:
 		return h, rhumb.Errorf(rhumb.KindInvalid, "record batch: unknown compression codec %d", h.Attributes&AttrCodecMask)

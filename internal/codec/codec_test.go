@@ -115,9 +115,27 @@ func TestEnvelopeOfALaterVersion(t *testing.T) {
 	if err != nil || got != e || n != len(longer) || !bytes.Equal(gotBatch, batch) {
 		t.Errorf("a longer header: %+v, %d bytes, %v", got, n, err)
 	}
-	longer[5] = 1
+	longer[5] = 2
 	if _, _, _, err := ParseEnvelope(longer); rhumb.KindOf(err) != rhumb.KindUnsupported {
 		t.Errorf("a required flag: %v, want kind unsupported", err)
+	}
+}
+
+// TestThinnedEnvelope: the CRC that the chain was made of stays known.
+func TestThinnedEnvelope(t *testing.T) {
+	batch := testBatch(1, "r")
+	e := testEnvelope()
+	e.Flags |= FlagThinned
+	e.OriginCRC = 0xfeedface
+	b := append(make([]byte, EnvelopeSize), batch...)
+	e.Put(b, batch)
+	got, _, _, err := ParseEnvelope(b)
+	if err != nil || got != e || got.ChainCRC(5) != 0xfeedface || binary.LittleEndian.Uint32(b[80:]) != 0xfeedface {
+		t.Errorf("read as %+v: %v", got, err)
+	}
+	whole := testEnvelope()
+	if whole.ChainCRC(5) != 5 {
+		t.Error("a whole batch's chain is made of another CRC than its own")
 	}
 }
 

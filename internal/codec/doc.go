@@ -34,6 +34,10 @@
 //	value length, value
 //	count of headers, then for each: key length, key, value length, value
 //
+// A thinned batch has lost records to compaction. Those that are left are as they
+// were, with the offsets and timestamps that they had: first timestamp, last offset
+// delta and base sequence stay, the max timestamp is that of the records left.
+//
 // # Envelope
 //
 // Integers little-endian. The header length lets a later version append
@@ -43,7 +47,8 @@
 //	 0  uint8  magic, 0xE7
 //	 1  uint8  version, 1
 //	 2  uint16 header length, 88 in version 1
-//	 4  uint16 flags: 1 decided (a transaction's batch after its commit); high byte required
+//	 4  uint16 flags: 0x1 decided (a transaction's batch after its commit), 0x100 thinned
+//	           (compaction took records out); high byte required
 //	 6  uint16 origin region number
 //	 8  uint64 partition id in its shard
 //	16  16 B   origin life
@@ -54,7 +59,7 @@
 //	64  int64  append time at the origin, ms since 1970
 //	72  uint32 record count
 //	76  uint32 length of the batch that follows the envelope
-//	80  uint32 reserved, 0
+//	80  uint32 CRC of the batch as its origin stored it, if thinned; else 0
 //	84  uint32 CRC32C of the envelope before this field, any bytes of a longer
 //	           header after it, and the first 61 bytes of the batch
 package codec

@@ -23,7 +23,12 @@ const (
 	// FlagDecided marks a batch of a committed transaction that crossed a link.
 	FlagDecided uint16 = 1
 
-	envelopeRequired uint16 = 0xff00
+	// FlagThinned marks a batch that compaction took records out of. Its last offset
+	// delta is that of the whole batch, its count only what is left, and the chain
+	// is proved by OriginCRC. Readers that do not know this refuse it.
+	FlagThinned uint16 = 0x0100
+
+	envelopeRequired = 0xff00 &^ FlagThinned // that this version does not know
 )
 
 // Envelope is the fixed header before each stored batch.
@@ -39,11 +44,23 @@ type Envelope struct {
 	AppendTime int64             // at the origin, ms since 1970
 	Count      uint32
 	BatchSize  uint32
+	OriginCRC  uint32 // of the batch as its origin stored it, if it is thinned; else 0
 }
 
 // Origin is the identity of the batch's first record.
 func (e *Envelope) Origin() rhumb.Origin {
 	return rhumb.Origin{Region: e.Region, Life: e.Life, Offset: e.First}
+}
+
+// Thinned tells if compaction took records out of the batch.
+func (e *Envelope) Thinned() bool { return e.Flags&FlagThinned != 0 }
+
+// ChainCRC is the CRC that went into the chain, of a batch that has that CRC now.
+func (e *Envelope) ChainCRC(batchCRC uint32) uint32 {
+	if e.Thinned() {
+		return e.OriginCRC
+	}
+	return batchCRC
 }
 
 // Put writes the envelope of batch into b, which holds at least EnvelopeSize
@@ -66,7 +83,7 @@ func (e *Envelope) Put(b, batch []byte) {
 	le.PutUint64(b[64:], uint64(e.AppendTime))
 	le.PutUint32(b[72:], e.Count)
 	le.PutUint32(b[76:], e.BatchSize)
-	le.PutUint32(b[80:], 0)
+	le.PutUint32(b[80:], e.OriginCRC)
 	le.PutUint32(b[envelopeCRCAt:], envelopeCRC(b, batch))
 }
 
@@ -109,6 +126,9 @@ func ParseEnvelope(b []byte) (e Envelope, batch []byte, n int, err error) {
 	e.Chain = le.Uint64(b[56:])
 	e.AppendTime = int64(le.Uint64(b[64:]))
 	e.Count = le.Uint32(b[72:])
+	if e.Thinned() {
+		e.OriginCRC = le.Uint32(b[80:])
+	}
 	return e, batch, n, nil
 }
 

@@ -18,6 +18,7 @@ type Record struct {
 	Stamp
 	Key, Value []byte // nil if null
 	Headers    Headers
+	Raw        []byte // all of it as it is in the batch, without its length
 }
 
 // Headers are the headers of a record, still encoded.

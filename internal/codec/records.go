@@ -84,7 +84,11 @@ func (r *Records) next(whole bool) Record {
 	if whole {
 		r.gather(size)
 	}
+	raw := r.buf[r.at:]
 	rec := r.body(whole)
+	if whole && r.err == nil {
+		rec.Raw = raw[:size:size]
+	}
 	r.read++
 	if r.err != nil {
 		r.fail()

@@ -191,7 +191,11 @@ func (r *Receiver) check(f *wire.Data) string {
 	if e.Region != r.request.Region || e.Life != r.request.Life {
 		return fmt.Sprintf("batch of origin %s in a session of %d:%s", e.Origin(), r.request.Region, r.request.Life)
 	}
-	h, err := codec.CheckBatch(f.Batch)
+	check := codec.CheckBatch
+	if e.Thinned() {
+		check = codec.CheckThinned
+	}
+	h, err := check(f.Batch)
 	if err != nil {
 		return fmt.Sprintf("batch at %d: %v", e.First, err)
 	}
