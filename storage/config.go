@@ -51,6 +51,13 @@ type Config struct {
 	StateCache    int64
 	StateMemTable int64
 
+	// CompactKeys is the budget for the table of keys of a compaction in bytes. Default
+	// 32 MiB, 390,000 keys; what does not fit takes another pass.
+	CompactKeys int64
+	// CompactRate is how many bytes a second compaction reads at most; it writes no
+	// more than that. Default 32 MiB; negative means no limit.
+	CompactRate int64
+
 	// MinFree is the free space in bytes below which writers are refused. 0 means
 	// 5 % of the disk and at least 1 GiB; negative means no limit.
 	MinFree int64
@@ -88,6 +95,7 @@ const (
 	minFreeAtLeast  = 1 << 30
 	defaultReserve  = 64 << 20
 	settleRetry     = 5 * time.Second
+	compactPause    = time.Second // before a pass that could not end goes on
 	maxReadAttempts = 16
 )
 
@@ -101,7 +109,8 @@ func (c *Config) setDefaults() error {
 	for _, d := range []struct {
 		p *int64
 		v int64
-	}{{&c.FileSize, 64 << 20}, {&c.TailCache, 64 << 20}, {&c.IndexCache, 16 << 20}, {&c.Reserve, defaultReserve}} {
+	}{{&c.FileSize, 64 << 20}, {&c.TailCache, 64 << 20}, {&c.IndexCache, 16 << 20}, {&c.Reserve, defaultReserve},
+		{&c.CompactKeys, 32 << 20}, {&c.CompactRate, 32 << 20}} {
 		if *d.p == 0 {
 			*d.p = d.v
 		}

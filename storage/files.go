@@ -11,7 +11,7 @@ import (
 	"github.com/rhumbmq/rhumb/storage/index"
 )
 
-// settledFile is a log file that has its index.
+// settledFile is a log file that has its index, or a segment.
 type settledFile struct {
 	table *index.Table
 	live  int // parts that a log start has not passed
@@ -64,6 +64,13 @@ func (f *fileSet) add(id uint64, t *index.Table) {
 	defer f.mu.Unlock()
 	f.settled[id] = &settledFile{table: t, live: 1}
 	f.through = max(f.through, id)
+}
+
+// addSegment makes a segment a settled file, likewise.
+func (f *fileSet) addSegment(id uint64, t *index.Table) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.settled[id] = &settledFile{table: t, live: 1}
 }
 
 func (f *fileSet) unguard(id uint64) { f.count(id, -1) }

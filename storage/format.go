@@ -13,10 +13,15 @@ import (
 )
 
 const (
-	formatName    = "FORMAT"
-	formatMagic   = "RHUMBFMT"
-	formatSize    = 64
-	formatVersion = 1
+	formatName  = "FORMAT"
+	formatMagic = "RHUMBFMT"
+	formatSize  = 64
+	// formatVersion is the newest that this version writes and reads. A directory
+	// begins as firstFormat, which version 1 reads, and is raised when it gets what
+	// older readers do not know.
+	formatVersion = 2
+	firstFormat   = 1
+	segmentFormat = 2 // segments, and partitions that lie in them
 	maxFormatSize = 4096
 )
 
@@ -114,11 +119,26 @@ func newFormat(cfg *Config) (format, error) {
 			return format{}, rhumb.Errorf(rhumb.KindCorrupt, "storage: %s has a folder %s but no FORMAT file", cfg.Dir, name)
 		}
 	}
-	f := format{version: formatVersion, minReader: formatVersion, data: rhumb.NewUUID(), mesh: cfg.Mesh, shards: uint32(cfg.Shards)}
+	f := format{version: firstFormat, minReader: firstFormat, data: rhumb.NewUUID(), mesh: cfg.Mesh, shards: uint32(cfg.Shards)}
 	if f.shards == 0 {
 		f.shards = defaultShards
 	}
 	return f, writeFile(cfg.FS, cfg.Dir, formatName, f.encode())
+}
+
+// raiseFormat makes the directory one that readers of lower versions refuse, before
+// it gets what they do not know.
+func (s *Store) raiseFormat(version uint16) error {
+	if s.format.minReader >= version {
+		return nil
+	}
+	f := s.format
+	f.version, f.minReader = max(f.version, version), version
+	if err := writeFile(s.cfg.FS, s.cfg.Dir, formatName, f.encode()); err != nil {
+		return err
+	}
+	s.format = f
+	return nil
 }
 
 // writeFile puts a small file in place in one step, safe when it returns.

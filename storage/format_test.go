@@ -61,7 +61,7 @@ func FuzzFormat(f *testing.F) {
 func samplePiece() []byte {
 	_, b := makeBatch(7, 5, 2, 20, 1)
 	w := &pieceWriter{number: 3}
-	w.partition(7, 5)
+	w.partition(7, 5, 0)
 	w.pair([]byte("key"), []byte("value"))
 	w.batch(7, 11, 1700000000000, b)
 	return w.finish()
@@ -88,6 +88,23 @@ func TestGoldenSnapshotPiece(t *testing.T) {
 	}
 }
 
+// TestPieceOfACompactedPartition: holes come with a flag that readers which know
+// nothing of them refuse.
+func TestPieceOfACompactedPartition(t *testing.T) {
+	w := &pieceWriter{}
+	w.partition(7, 5, 90)
+	b := w.finish()
+	var got item
+	if _, err := parsePiece(b, func(it *item) error { got = *it; return nil }); err != nil || got.start != 5 || got.holes != 90 {
+		t.Errorf("read as %+v, %v", got, err)
+	}
+	b[pieceHeaderSize+1] = 2
+	binary.LittleEndian.PutUint32(b[12:], codec.Checksum(b[pieceHeaderSize:]))
+	if _, err := parsePiece(b, func(*item) error { return nil }); rhumb.KindOf(err) != rhumb.KindUnsupported {
+		t.Errorf("an unknown flag: %v", err)
+	}
+}
+
 func FuzzSnapshotPiece(f *testing.F) {
 	f.Add(samplePiece())
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -111,7 +128,7 @@ func TestNewerFormatIsRefusedBeforeAByteIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := sampleFormat()
-	f.version, f.minReader = 9, 2
+	f.version, f.minReader = 9, formatVersion+1
 	if err := writeFile(fs, "data", formatName, f.encode()); err != nil {
 		t.Fatal(err)
 	}

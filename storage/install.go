@@ -153,6 +153,7 @@ type replacement struct {
 	sh    *Shard
 	b     *statedb.Batch
 	parts map[rhumb.PartitionID]*index.Partition
+	rows  map[rhumb.PartitionID]*statedb.Compaction
 	first commitlog.Location // of the first piece
 	place placeOf
 }
@@ -161,7 +162,8 @@ type replacement struct {
 // by them. Batches that the shard has already stay where they are; place finds
 // those that are known by their entry, since the entries go.
 func (sh *Shard) installPieces(meta *raftpb.SnapshotMetadata, pieces []commitlog.Location, place placeOf) error {
-	r := &replacement{sh: sh, b: sh.store.db.NewBatch(), parts: map[rhumb.PartitionID]*index.Partition{}, place: place}
+	r := &replacement{sh: sh, b: sh.store.db.NewBatch(), parts: map[rhumb.PartitionID]*index.Partition{},
+		rows: map[rhumb.PartitionID]*statedb.Compaction{}, place: place}
 	r.b.DropShard(sh.id)
 	for i, loc := range pieces {
 		if i == 0 {
@@ -182,6 +184,7 @@ func (sh *Shard) installPieces(meta *raftpb.SnapshotMetadata, pieces []commitlog
 		}
 	}
 	applied := statedb.Applied{Index: meta.GetIndex(), Term: meta.GetTerm(), Conf: meta.GetConfState()}
+	r.dropCompactions()
 	r.b.AddRun(sh.id, applied.Index, applied.Term)
 	r.b.SetApplied(sh.id, applied)
 	if err := r.b.Commit(); err != nil {
@@ -190,6 +193,7 @@ func (sh *Shard) installPieces(meta *raftpb.SnapshotMetadata, pieces []commitlog
 	sh.mu.Lock()
 	old := sh.parts
 	sh.parts = r.parts
+	r.publishCompactions()
 	sh.mu.Unlock()
 	sh.releaseReplaced(old, r.parts)
 	sh.runs = []statedb.Run{{Index: applied.Index, Term: applied.Term}}
@@ -210,6 +214,7 @@ func (r *replacement) add(it *item, loc commitlog.Location) error {
 	case itemPartition:
 		r.b.SetPartition(sh.id, it.partition, it.start)
 		p, err := r.keep(it)
+		r.compacted(it, p)
 		r.parts[it.partition] = p
 		return err
 	case itemBatch:
@@ -242,7 +247,7 @@ func (r *replacement) keep(it *item) (*index.Partition, error) {
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
 	old := sh.parts[it.partition]
-	if old == nil {
+	if old == nil || it.holes > 0 {
 		return p, nil
 	}
 	for _, pt := range old.Parts() {

@@ -16,14 +16,16 @@ import (
 //	 4  uint32 number of the piece, from 0
 //	 8  uint32 number of items
 //	12  uint32 CRC32C of all that follows the header
-//	16  items: uint8 kind, uint8 flags (0), uint16 zero, uint32 length, then
-//	      1 partition  uint64 partition, int64 log start
+//	16  items: uint8 kind, uint8 flags, uint16 zero, uint32 length, then
+//	      1 partition  uint64 partition, int64 log start; with flag 1 int64 holes: below
+//	                   this offset compaction made holes, all batches follow, and those
+//	                   that the reader has do not count any more
 //	      2 pair       uint32 length of the key, key, value
 //	      3 batch      uint64 partition, uint64 raft index, int64 max timestamp,
 //	                   envelope and batch
 //
 // All partitions come before the batches, a partition's batches in offset order.
-// A reader skips kinds above 127 that it does not know and refuses others.
+// A reader skips kinds above 127 that it does not know and refuses others, and flags.
 const (
 	pieceMagic      = 0x5A
 	pieceVersion    = 1
@@ -35,6 +37,8 @@ const (
 	itemPair      = 2
 	itemBatch     = 3
 	itemOptional  = 128
+
+	flagHoles = 1 // of a partition
 
 	// pieceSize is where a piece ends; one item may make it longer.
 	pieceSize = 1 << 20
@@ -58,10 +62,18 @@ func (w *pieceWriter) begin(kind byte, length int) {
 	w.items++
 }
 
-func (w *pieceWriter) partition(id rhumb.PartitionID, start rhumb.Offset) {
-	w.begin(itemPartition, 16)
+func (w *pieceWriter) partition(id rhumb.PartitionID, start, holes rhumb.Offset) {
+	if holes > 0 {
+		w.begin(itemPartition, 24)
+		w.buf[len(w.buf)-itemHeaderSize+1] = flagHoles
+	} else {
+		w.begin(itemPartition, 16)
+	}
 	w.buf = binary.LittleEndian.AppendUint64(w.buf, uint64(id))
 	w.buf = binary.LittleEndian.AppendUint64(w.buf, uint64(start))
+	if holes > 0 {
+		w.buf = binary.LittleEndian.AppendUint64(w.buf, uint64(holes))
+	}
 }
 
 func (w *pieceWriter) pair(key, value []byte) {
@@ -102,6 +114,7 @@ type item struct {
 	kind      byte
 	partition rhumb.PartitionID
 	start     rhumb.Offset // of a partition
+	holes     rhumb.Offset // of a partition
 	key       []byte
 	value     []byte
 	raft      uint64
@@ -162,10 +175,13 @@ func parseItem(kind, flags byte, b []byte) (*item, error) {
 	switch {
 	case kind >= itemOptional:
 		return nil, nil
-	case flags != 0 || kind == 0 || kind > itemBatch:
+	case flags != 0 && (flags != flagHoles || kind != itemPartition || len(b) < 24) || kind == 0 || kind > itemBatch:
 		return nil, rhumb.Errorf(rhumb.KindUnsupported, "storage: snapshot item of kind %d, flags %#x needs a newer reader", kind, flags)
 	case kind == itemPartition && len(b) >= 16:
 		it.partition, it.start = rhumb.PartitionID(le.Uint64(b)), rhumb.Offset(le.Uint64(b[8:]))
+		if flags == flagHoles {
+			it.holes = rhumb.Offset(le.Uint64(b[16:]))
+		}
 		return it, nil
 	case kind == itemPair && len(b) >= 4 && int64(le.Uint32(b)) <= int64(len(b)-4):
 		n := 4 + le.Uint32(b)

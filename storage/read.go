@@ -50,7 +50,8 @@ var errRetry = errors.New("storage: view is out of date")
 
 // Read gives whole batches. A From below the log start is of kind out of range; a
 // partition of which nothing is stored has no batches. Offsets have no holes from the
-// log start to the end: one is of kind corrupt, not an empty result.
+// log start to the end but those of compaction: another one is of kind corrupt, not
+// an empty result.
 func (sh *Shard) Read(q Query) ([]Stored, error) {
 	return sh.read(q.Partition, q.MaxBytes, func(v *index.View) (next func() (*index.Ref, error), err error) {
 		if q.From < v.Start {
@@ -64,15 +65,18 @@ func (sh *Shard) Read(q Query) ([]Stored, error) {
 		want, end := q.From, min(q.Limit, v.End)
 		return func() (*index.Ref, error) {
 			r, err := c.Next()
+			whole := max(want, v.Holes) // from here on nothing may be missing
 			switch {
 			case err != nil || want >= end:
 				return nil, err
+			case r == nil && end <= whole, r != nil && r.Base >= end && end <= whole:
+				return nil, nil
 			case r == nil:
-				return nil, hole(q.Partition, want, end)
-			case r.Base > want && want > q.From:
+				return nil, hole(q.Partition, whole, end)
+			case r.Base > whole && want > q.From:
 				return nil, nil // what lies before the hole is given
-			case r.Base > want:
-				return nil, hole(q.Partition, want, r.Base)
+			case r.Base > whole:
+				return nil, hole(q.Partition, whole, r.Base)
 			}
 			want = r.Last() + 1
 			return r, nil
@@ -314,6 +318,12 @@ func (s *Store) readRun(p rhumb.PartitionID, refs []index.Ref, raw [][]byte) err
 	first, last := &refs[0], &refs[len(refs)-1]
 	size := last.Pos + uint64(last.Size) - first.Pos
 	buf := make([]byte, size)
+	if isSegment(first.File) {
+		if err := s.readSegment(first.File, int64(first.Pos), buf); err != nil {
+			return err
+		}
+		return openRun(p, refs, raw, buf)
+	}
 	err := s.log.ReadAt(commitlog.Location{File: first.File, Pos: int64(first.Pos), Len: uint32(size)}, buf)
 	if errors.Is(err, commitlog.ErrRemoved) {
 		return errRetry
@@ -321,11 +331,16 @@ func (s *Store) readRun(p rhumb.PartitionID, refs []index.Ref, raw [][]byte) err
 	if err != nil {
 		return err
 	}
+	return openRun(p, refs, raw, buf)
+}
+
+// openRun takes the batches of a run apart and checks them.
+func openRun(p rhumb.PartitionID, refs []index.Ref, raw [][]byte, buf []byte) error {
 	for i := range refs {
-		at := refs[i].Pos - first.Pos
+		at := refs[i].Pos - refs[0].Pos
 		raw[i] = buf[at : at+uint64(refs[i].Size) : at+uint64(refs[i].Size)]
 		if _, _, err := refs[i].Open(p, raw[i], true); err != nil {
-			return fmt.Errorf("log file %016x at %d: %w", refs[i].File, refs[i].Pos, err)
+			return fmt.Errorf("file %016x at %d: %w", refs[i].File, refs[i].Pos, err)
 		}
 	}
 	return nil

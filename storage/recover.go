@@ -2,8 +2,8 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -25,6 +25,7 @@ func Open(cfg Config) (*Store, error) {
 	}
 	s := &Store{cfg: cfg, kick: make(chan struct{}, 1), joined: make(chan struct{})}
 	s.cache = index.NewCache(cfg.IndexCache)
+	s.compacting.init(cfg.CompactKeys)
 	s.tail.budget = cfg.TailCache
 	s.files.settled = map[uint64]*settledFile{}
 	s.space.fs, s.space.dir, s.space.min, s.space.reserve = cfg.FS, cfg.Dir, cfg.MinFree, cfg.Reserve
@@ -71,15 +72,19 @@ func (s *Store) open() (err error) {
 	if err != nil {
 		return err
 	}
+	segments, err := s.openSegments()
+	if err != nil {
+		return err
+	}
 	for _, sh := range s.shards {
-		if err := sh.load(tables, check.logs); err != nil {
+		if err := sh.load(slices.Concat(tables, segments), check.logs); err != nil {
 			return fmt.Errorf("storage: shard %d: %w", sh.id, err)
 		}
 	}
 	if err := s.checkLive(check, tables); err != nil {
 		return err
 	}
-	for _, t := range tables {
+	for _, t := range slices.Concat(tables, segments) {
 		s.files.unguard(t.File)
 	}
 	if err := s.replay(); err != nil {
@@ -161,7 +166,7 @@ func (s *Store) openTables(check *fileCheck) (tables []*index.Table, err error) 
 		}
 		dir, err := s.readIndex(id)
 		if err != nil {
-			return nil, fmt.Errorf("storage: %s: %w", s.path(indexDir, name), err)
+			return nil, err
 		}
 		check.Indexes[id] = false
 		t := s.newTable(id, dir)
@@ -179,24 +184,7 @@ func (s *Store) openTables(check *fileCheck) (tables []*index.Table, err error) 
 }
 
 func (s *Store) readIndex(id uint64) (*index.Directory, error) {
-	f, err := s.cfg.FS.Open(s.path(indexDir, indexName(id)))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	head := make([]byte, index.HeaderSize)
-	if n, err := f.ReadAt(head, 0); n < len(head) {
-		return nil, err
-	}
-	if file, err := index.ParseHeader(head, index.MagicIndex); err != nil || file != id {
-		return nil, errors.Join(err, rhumb.Errorf(rhumb.KindCorrupt, "index of file %016x", file))
-	}
-	dir, _, err := index.ReadDirectory(f, size)
-	return dir, err
+	return s.readTable(s.path(indexDir, indexName(id)), index.MagicIndex, id)
 }
 
 // load reads what the state database and the tables have of the shard; logs are the
@@ -224,16 +212,8 @@ func (sh *Shard) load(tables []*index.Table, logs map[uint64]bool) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range tables {
-		for _, p := range t.Dir.Parts {
-			ix := sh.parts[p.Key.Partition]
-			if p.Key.Shard != sh.id || ix == nil || p.Last < ix.Start() {
-				continue
-			}
-			if ix.AddPart(p) {
-				sh.store.files.count(t.File, 1)
-			}
-		}
+	if err := sh.loadParts(tables); err != nil {
+		return err
 	}
 	return sh.loadRefs(settled, logs)
 }

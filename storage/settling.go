@@ -339,14 +339,22 @@ func (s *Store) removeDead(ctx context.Context) error {
 		return nil
 	}
 	slices.SortFunc(ids, cmp.Compare)
+	at, _ := slices.BinarySearch(ids, segmentBit)
+	ids, segments := ids[:at], ids[at:]
 	b := s.db.NewBatch()
 	for _, id := range ids {
 		b.DropFile(id)
+	}
+	for _, id := range segments {
+		b.DropSegment(id)
 	}
 	if err := b.Commit(); err != nil {
 		return err
 	}
 	if err := s.db.Flush(ctx); err != nil {
+		return err
+	}
+	if err := s.removeSegments(segments); err != nil || len(ids) == 0 {
 		return err
 	}
 	for _, id := range ids {
@@ -373,7 +381,10 @@ func (s *Store) removeDead(ctx context.Context) error {
 
 // newTable makes a table whose blocks are read from the index file.
 func (s *Store) newTable(file uint64, dir *index.Directory) *index.Table {
-	name := s.path(indexDir, indexName(file))
+	return s.tableAt(s.path(indexDir, indexName(file)), file, dir)
+}
+
+func (s *Store) tableAt(name string, file uint64, dir *index.Directory) *index.Table {
 	return index.NewTable(file, dir, s.cache, func() (index.ReadCloser, error) {
 		f, err := s.cfg.FS.Open(name)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -52,6 +52,10 @@ type Shard struct {
 	mu      sync.RWMutex
 	parts   map[rhumb.PartitionID]*index.Partition
 	sources map[index.Source]*index.Source
+	// compactions is how far partitions are compacted, as kept in the state database,
+	// and policies how they are to be.
+	compactions map[rhumb.PartitionID]*statedb.Compaction
+	policies    map[rhumb.PartitionID]Compaction
 }
 
 var _ raft.Storage = (*Shard)(nil)
@@ -60,6 +64,7 @@ func newShard(s *Store, id rhumb.ShardID) *Shard {
 	return &Shard{
 		id: id, store: s, hard: &raftpb.HardState{}, conf: &raftpb.ConfState{},
 		parts: map[rhumb.PartitionID]*index.Partition{}, sources: map[index.Source]*index.Source{},
+		compactions: map[rhumb.PartitionID]*statedb.Compaction{}, policies: map[rhumb.PartitionID]Compaction{},
 	}
 }
 

@@ -30,7 +30,8 @@ type SnapshotReader struct {
 }
 
 // OpenSnapshot opens the state as applied now. A follower that has applied
-// everything up to after gets only the batches behind that. To be called on the
+// everything up to after gets only the batches behind that, and of partitions that
+// have been compacted all. To be called on the
 // shard's goroutine; close the reader soon.
 func (sh *Shard) OpenSnapshot(after uint64) (*SnapshotReader, error) {
 	snap, err := sh.Snapshot()
@@ -52,7 +53,7 @@ func (sh *Shard) OpenSnapshot(after uint64) (*SnapshotReader, error) {
 	}
 	slices.Sort(r.ids)
 	for _, id := range r.ids {
-		r.w.partition(id, r.views[id].Start)
+		r.w.partition(id, r.views[id].Start, r.views[id].Holes)
 	}
 	return r, nil
 }
@@ -125,6 +126,8 @@ func (r *SnapshotReader) nextRefs(id rhumb.PartitionID) (refs []index.Ref, err e
 			return nil, err
 		}
 	}
+	// A tombstone that has gone here would leave behind there what it deleted.
+	whole := r.views[id].Holes > 0
 	for size := 0; size < pieceSize/2; {
 		ref, err := r.cursor.Next()
 		if err != nil {
@@ -133,7 +136,7 @@ func (r *SnapshotReader) nextRefs(id rhumb.PartitionID) (refs []index.Ref, err e
 		if ref == nil {
 			break
 		}
-		if ref.Raft > r.after {
+		if ref.Raft > r.after || whole {
 			refs = append(refs, *ref)
 			size += int(ref.Size)
 		}

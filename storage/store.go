@@ -46,9 +46,11 @@ type Store struct {
 	shards []*Shard
 	kick   chan struct{} // wakes the settler; capacity 1, a wake-up is never lost
 
-	tail  tailCache
-	space space
-	files fileSet
+	tail       tailCache
+	space      space
+	files      fileSet
+	segments   segmentSet
+	compacting compacting
 	// holds counts open snapshot readers: no file is deleted.
 	holds atomic.Int32
 	// settling is held while a file settles or a stuck shard's entries are copied.
@@ -119,6 +121,7 @@ func (s *Store) Run(ctx context.Context) error {
 		stop(err)
 	})
 	goNamed(&loops, "settler", func() { s.settleLoop(ctx) })
+	goNamed(&loops, "compactor", func() { s.compactLoop(ctx) })
 	goNamed(&loops, "space", func() { s.watchSpace(ctx) })
 	goNamed(&loops, "state-db", func() {
 		select {
@@ -200,6 +203,7 @@ func (s *Store) end(kill bool) error {
 	} else {
 		errs = append(errs, s.db.Close(), s.log.Close())
 	}
+	s.segments.closeAll()
 	errs = append(errs, s.lock.Close())
 	if err := s.space.failure(); err != nil {
 		return fmt.Errorf("storage: failed before it was closed: %w", err)

@@ -20,6 +20,7 @@ type Partition struct {
 	dense dense
 	at    Vector // after the last ref
 	end   rhumb.Offset
+	holes rhumb.Offset // holes below it are compaction's
 }
 
 // NewPartition makes an empty index.
@@ -153,10 +154,50 @@ func (p *Partition) Settle(pt *Part) bool {
 	return true
 }
 
+// Replace puts a part in the place of others that follow each other, with what
+// compaction left of them; nil if it left nothing. It gives those that were there: log
+// starts may have passed some, or the part, which is then not added.
+func (p *Partition) Replace(old []*Part, pt *Part) (gone []*Part, added bool) {
+	var parts []*Part
+	at := -1
+	for _, q := range p.parts {
+		if !slices.Contains(old, q) {
+			parts = append(parts, q)
+			continue
+		}
+		if at < 0 {
+			at = len(parts)
+		}
+		gone = append(gone, q)
+		p.old -= int64(q.Bytes)
+	}
+	if pt != nil && at >= 0 && pt.Last >= p.start {
+		parts = slices.Insert(parts, at, pt)
+		p.old += int64(pt.Bytes)
+		added = true
+	}
+	p.parts = parts
+	return gone, added
+}
+
+// Holds tells if these parts are there, but for those that log starts have passed.
+func (p *Partition) Holds(parts []*Part) bool {
+	for _, q := range parts {
+		if q.Last >= p.start && !slices.Contains(p.parts, q) {
+			return false
+		}
+	}
+	return true
+}
+
+// SetHoles says that holes below an offset are compaction's.
+func (p *Partition) SetHoles(below rhumb.Offset) { p.holes = max(p.holes, below) }
+
 // View is a partition's index as it was at one moment.
 type View struct {
 	Start  rhumb.Offset
 	End    rhumb.Offset
+	Holes  rhumb.Offset // below it compaction may have made holes
 	parts  []*Part
 	bytes  int64   // of all, with what the first part has below the log start
 	chunks []chunk // all but the last
@@ -165,7 +206,7 @@ type View struct {
 
 // View gives the index as it is now. It stays valid without a lock.
 func (p *Partition) View() View {
-	v := View{Start: p.start, End: p.End(), parts: p.parts, bytes: p.old + p.dense.bytes}
+	v := View{Start: p.start, End: p.End(), Holes: p.holes, parts: p.parts, bytes: p.old + p.dense.bytes}
 	if n := len(p.dense.chunks); n > 0 {
 		v.chunks, v.tail = p.dense.chunks[:n-1:n-1], p.dense.chunks[n-1]
 	}
@@ -174,3 +215,11 @@ func (p *Partition) View() View {
 
 // Parts gives the settled parts.
 func (p *Partition) Parts() []*Part { return p.parts }
+
+// Parts gives the settled parts. Do not change the slice.
+func (v *View) Parts() []*Part { return v.parts }
+
+// Only gives a view of some of the settled parts alone.
+func (v *View) Only(parts []*Part) View {
+	return View{Start: v.Start, End: parts[len(parts)-1].Last + 1, Holes: v.Holes, parts: parts}
+}

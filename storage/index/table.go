@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"io"
+	"slices"
 	"sync/atomic"
 
 	"github.com/rhumbmq/rhumb/internal/codec"
@@ -43,8 +44,8 @@ type below struct {
 	bytes int64
 }
 
-// bytesBelow is what the part's batches that end below start take.
-func (p *Part) bytesBelow(start rhumb.Offset) (int64, error) {
+// BytesBelow is what the part's batches that end below start take.
+func (p *Part) BytesBelow(start rhumb.Offset) (int64, error) {
 	if b := p.below.Load(); b != nil && b.start == start {
 		return b.bytes, nil
 	}
@@ -166,6 +167,15 @@ func (t *Table) block(p *Part, h *Handle) (*Block, error) {
 	}
 	t.cache.put(t, h.Pos, blk, int64(len(blk.Refs))*80+int64(len(blk.Start))*64+128)
 	return blk, nil
+}
+
+// Part gives what the table holds of a partition, nil if it holds nothing.
+func (t *Table) Part(k Key) *Part {
+	i, ok := slices.BinarySearchFunc(t.Dir.Parts, k, func(p *Part, k Key) int { return p.Key.Compare(k) })
+	if !ok {
+		return nil
+	}
+	return t.Dir.Parts[i]
 }
 
 // Forget drops what the cache holds of the table.

@@ -239,6 +239,6 @@ func (v *View) Bytes() (int64, error) {
 	if len(v.parts) == 0 || v.parts[0].Base >= v.Start {
 		return v.bytes, nil
 	}
-	below, err := v.parts[0].bytesBelow(v.Start)
+	below, err := v.parts[0].BytesBelow(v.Start)
 	return v.bytes - below, err
 }

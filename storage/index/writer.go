@@ -76,6 +76,23 @@ func (w *Writer) Add(r Ref) error {
 	return nil
 }
 
+// Reach says that the log has come as far as v where the partition's next ref is, or
+// where its part ends: batches that were there went, and take their marks with them
+// otherwise.
+func (w *Writer) Reach(v Vector) {
+	for _, m := range v {
+		if w.part.Start.find(m.Source) < 0 {
+			w.part.Start = append(w.part.Start, Mark{Source: m.Source, Watermark: rhumb.NoOffset, Floor: rhumb.NoOffset})
+		}
+		i := w.at.find(m.Source)
+		if i < 0 {
+			w.at = append(w.at, m)
+			continue
+		}
+		w.at[i].Watermark, w.at[i].Floor = max(w.at[i].Watermark, m.Watermark), max(w.at[i].Floor, m.Floor)
+	}
+}
+
 func (w *Writer) endBlock() error {
 	if len(w.block.Refs) == 0 {
 		return nil

@@ -85,10 +85,20 @@ func (l *look) readState(files *settle.Files) error {
 		return err
 	}
 	files.Through, files.Newest, files.Known = ends.Through, ends.Newest, known
-	starts := map[index.Key]rhumb.Offset{}
+	if err := l.judgeSegments(db); err != nil {
+		return err
+	}
+	starts, compacted := map[index.Key]rhumb.Offset{}, map[index.Key]statedb.Compaction{}
 	for shard := rhumb.ShardID(0); int(shard) <= l.report.Format.Shards; shard++ {
 		err := db.Partitions(shard, func(p rhumb.PartitionID, start rhumb.Offset) error {
 			starts[index.Key{Shard: shard, Partition: p}] = start
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		err = db.Compactions(shard, func(p rhumb.PartitionID, c statedb.Compaction) error {
+			compacted[index.Key{Shard: shard, Partition: p}] = c
 			return nil
 		})
 		if err != nil {
@@ -105,10 +115,23 @@ func (l *look) readState(files *settle.Files) error {
 	for id, dir := range l.indexes {
 		files.Indexes[id] = dir != nil && slices.ContainsFunc(dir.Parts, func(p *index.Part) bool {
 			start, ok := starts[p.Key]
-			return ok && p.Last >= start
+			c, is := compacted[p.Key]
+			return ok && p.Last >= start && (!is || c.Counts(id, p.Base))
 		})
 	}
 	return nil
+}
+
+// judgeSegments compares the segments that are there with those that must be.
+func (l *look) judgeSegments(db *statedb.DB) error {
+	rows, err := db.Segments()
+	for _, id := range rows {
+		name := filepath.Join("segments", fmt.Sprintf("%016x.seg", id))
+		if _, err := l.fs.Stat(filepath.Join(l.dir, name)); errors.Is(err, fs.ErrNotExist) {
+			l.problem(Problem{File: name, Pos: -1, What: "missing, and not deleted by compaction"})
+		}
+	}
+	return err
 }
 
 // hint names the folders below dir that look like data directories.

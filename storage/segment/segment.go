@@ -38,6 +38,7 @@ type Writer struct {
 type part struct {
 	key   index.Key
 	start index.Vector
+	end   index.Vector
 	refs  []index.Ref
 }
 
@@ -46,10 +47,14 @@ func NewWriter(dst io.WriterAt, id uint64) *Writer {
 	return &Writer{dst: dst, id: id, buf: index.AppendHeader(nil, index.MagicSegment, id)}
 }
 
-// Partition starts a partition; start is the vector before its first batch.
-func (w *Writer) Partition(key index.Key, start index.Vector) {
-	w.parts = append(w.parts, part{key: key, start: start})
+// Partition starts a partition; start is the vector before its first batch, end that
+// after the last one that there was before compaction.
+func (w *Writer) Partition(key index.Key, start, end index.Vector) {
+	w.parts = append(w.parts, part{key: key, start: start, end: end})
 }
+
+// Size is how many bytes of batches there are.
+func (w *Writer) Size() int64 { return w.off + int64(len(w.buf)) - index.HeaderSize }
 
 // Add adds the next batch of the partition: envelope and batch, and what the index
 // says of it; its place is set here.
@@ -94,6 +99,7 @@ func (w *Writer) Finish(shards []index.ShardEnd) (*index.Directory, int64, error
 				return nil, 0, err
 			}
 		}
+		t.Reach(p.end)
 	}
 	return t.Finish(shards)
 }

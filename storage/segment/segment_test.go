@@ -43,7 +43,7 @@ func sampleSegment(t testing.TB) []byte {
 	f := &memFile{}
 	w := NewWriter(f, 0x11)
 	for _, p := range []rhumb.PartitionID{4, 9} {
-		w.Partition(index.Key{Shard: 2, Partition: p}, nil)
+		w.Partition(index.Key{Shard: 2, Partition: p}, nil, nil)
 		for base, payload := range []string{"one", "two two", "three"} {
 			r, b := sampleBatch(p, rhumb.Offset(base), payload)
 			if err := w.Add(r, b); err != nil {
@@ -122,7 +122,7 @@ func TestWriterRefusesWrongOrder(t *testing.T) {
 	if err := w.Add(r, b); err == nil {
 		t.Error("batch without a partition was taken")
 	}
-	w.Partition(index.Key{Shard: 1, Partition: 4}, nil)
+	w.Partition(index.Key{Shard: 1, Partition: 4}, nil, nil)
 	if err := w.Add(r, b[1:]); err == nil {
 		t.Error("batch of another length was taken")
 	}

@@ -75,6 +75,7 @@ func (b *Batch) DropPartition(shard rhumb.ShardID, p rhumb.PartitionID) {
 	b.note(b.batch.Delete(b.key, nil))
 	from := appendPartition(nil, prefixDense, shard, p)
 	b.note(b.batch.DeleteRange(from, after(from), nil))
+	b.DropCompaction(shard, p)
 }
 
 // AddRun says that the shard's entries from index on are of that term.
@@ -91,12 +92,12 @@ func (b *Batch) DropRuns(shard rhumb.ShardID, index uint64) {
 
 // AddFile says that a log file has settled and is there.
 func (b *Batch) AddFile(file uint64) {
-	b.set(appendFile(b.key[:0], file), append(b.value[:0], rowVersion, 0, 0, 0, 0, 0, 0, 0))
+	b.set(appendFile(b.key[:0], prefixFile, file), append(b.value[:0], rowVersion, 0, 0, 0, 0, 0, 0, 0))
 }
 
 // DropFile says that a settled log file may be gone: it is to be deleted.
 func (b *Batch) DropFile(file uint64) {
-	b.key = appendFile(b.key[:0], file)
+	b.key = appendFile(b.key[:0], prefixFile, file)
 	b.note(b.batch.Delete(b.key, nil))
 }
 

@@ -26,11 +26,13 @@
 // Integers in keys are big-endian, so that rows sort.
 //
 //	'a' shard uint32                                      applied state
+//	'c' shard uint32, partition uint64                      how far the partition is compacted
 //	'd' shard uint32, partition uint64, base offset uint64  dense index row
 //	'f' file uint64                                       a log file that has settled and is there
 //	'l'                                                   how far the log's files have come
 //	'p' shard uint32, partition uint64                      partition state
 //	'r' shard uint32, index uint64                          first index of a run of one term
+//	's' file uint64                                       a segment that is there
 //	't' shard uint32, key                                   table pair of the state machine
 //
 // # Values
@@ -38,13 +40,21 @@
 // Each but the table's starts with a version byte, 1. Integers are little-endian.
 //
 //	applied    version, 3 B zero, uint32 length of conf state, uint64 index, uint64 term, conf state
+//	compacted  version, uint8 number of marks, 2 B zero, uint32 number of files, int64
+//	           cleaned, int64 lowest tombstone, int64 lowest that waits for its time, int64
+//	           holes, int64 covered, uint64 void; marks, oldest first: int64 below, int64 time in ms;
+//	           files that hold the partition below covered, in order: uint64 each
 //	dense row  version, 3 B zero, uint32 span, uint32 size, uint16 region, 2 B zero,
 //	           16 B life, int64 first at the origin, int64 max timestamp, int64 append
 //	           time, uint64 raft index, uint64 file, uint64 position
-//	file       version, 7 B zero
+//	file       version, 7 B zero (also of a segment)
 //	log        version, 7 B zero, uint64 all files up to it have settled, uint64 newest file
 //	partition  version, 7 B zero, int64 log start
 //	run        version, 7 B zero, uint64 term
+//
+// A row 'c' outlives the replacement of its shard by a snapshot, as the files do. Rows
+// 'c' and 's' come with the first compaction, which also raises the directory's
+// minimum reader.
 //
 // Rows 'f' and 'l' are not in databases that older versions made, and those versions
 // do not look at them. A file's row goes, safely, before the file does.

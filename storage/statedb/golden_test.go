@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/storage/compact"
 	"github.com/rhumbmq/rhumb/storage/index"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
@@ -31,12 +32,15 @@ func TestGoldenRows(t *testing.T) {
 		b.SetPartition(3, 5, 42)
 		b.AddRun(3, 0x1100, 7)
 		b.SetTable(3, []byte("key"), []byte("value"))
+		b.SetCompaction(3, 5, &Compaction{Holes: 90, Covered: 80, Void: 8, Files: []uint64{9, 1<<63 | 2},
+			State: compact.State{Cleaned: 70, Tombstone: 12, Waiting: rhumb.NoOffset, Marks: []compact.Mark{{Below: 60, At: 1700000000000}}}})
+		b.AddSegment(1<<63 | 2)
 	})
 	if err := db.Flush(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	for _, prefix := range "adprt" {
+	for _, prefix := range "acdprst" {
 		err := db.scan([]byte{byte(prefix)}, func(k, v []byte) error {
 			fmt.Fprintf(&out, "%x\n  %x\n", k, v)
 			return nil

@@ -8,11 +8,13 @@ import (
 
 const (
 	prefixApplied   = 'a'
+	prefixCompact   = 'c'
 	prefixDense     = 'd'
 	prefixFile      = 'f'
 	prefixLog       = 'l'
 	prefixPartition = 'p'
 	prefixRun       = 'r'
+	prefixSegment   = 's'
 	prefixTable     = 't'
 
 	shardKeySize     = 5
@@ -35,8 +37,8 @@ func appendRun(b []byte, shard rhumb.ShardID, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(appendShard(b, prefixRun, shard), index)
 }
 
-func appendFile(b []byte, file uint64) []byte {
-	return binary.BigEndian.AppendUint64(append(b, prefixFile), file)
+func appendFile(b []byte, prefix byte, file uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(b, prefix), file)
 }
 
 // after gives the smallest key above all keys that start with b; b must not be
