@@ -3,6 +3,7 @@ package groups
 import (
 	"context"
 	"fmt"
+	"github.com/rhumbmq/rhumb/internal/mutant"
 	"log/slog"
 	"sync"
 	"time"
@@ -142,7 +143,7 @@ func (c *Coordinator) follow(s *seat) {
 		return
 	}
 	c.startWrite(s)
-	if !g.restart {
+	if !g.restart || mutant.On(mutant.TimerForgotten) && s.timer != nil {
 		return
 	}
 	g.restart = false

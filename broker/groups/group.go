@@ -2,6 +2,7 @@ package groups
 
 import (
 	"fmt"
+	"github.com/rhumbmq/rhumb/internal/mutant"
 	"math"
 	"slices"
 	"time"
@@ -55,6 +56,9 @@ type Group struct {
 	staged     map[string][]byte
 	stagedSize int64
 
+	// ghosts are instance ids that the stored state may hold though their members
+	// are gone: a new process must not be told its id while that is so.
+	ghosts  map[string]bool
 	write   writing
 	restart bool // deadlines changed: the timer must be set anew
 	stored  bool // the store has state of this group
@@ -66,12 +70,13 @@ type writing struct {
 	after  []func(now time.Time, err error) // for the next one
 	taken  []func(now time.Time, err error) // for the one under way
 	busy   bool
-	owed   bool // the last one failed, and nobody will ask again
+	ghosts map[string]bool // those that the write under way lays to rest
+	owed   bool            // the last one failed, and nobody will ask again
 }
 
 // NewGroup makes an empty group.
 func NewGroup(key Key, cfg *Config) *Group {
-	return &Group{cfg: cfg, key: key, roster: newRoster(), pending: map[string]time.Time{}}
+	return &Group{cfg: cfg, key: key, roster: newRoster(), pending: map[string]time.Time{}, ghosts: map[string]bool{}}
 }
 
 // State gives the group's state.
@@ -87,7 +92,7 @@ func (g *Group) check(id, instance string) (*member, error) {
 		switch m := g.roster.byInstance[instance]; {
 		case m == nil:
 			return nil, ErrUnknownMember
-		case m.id != id:
+		case m.id != id && !mutant.On(mutant.InstanceUnfenced):
 			return nil, ErrFencedInstance
 		default:
 			return m, nil
@@ -126,11 +131,18 @@ func (g *Group) take(n int64) error {
 func (g *Group) drop(m *member, err error) {
 	g.roster.remove(m)
 	g.bytes -= m.size()
-	g.cfg.memory.give(m.size())
+	if !mutant.On(mutant.MemoryLeak) {
+		g.cfg.memory.give(m.size())
+	}
 	if g.leader == m.id {
 		g.leader = ""
 	}
-	m.answerJoin(JoinAnswer{Err: err, Generation: NoGeneration})
+	if m.instance != "" && !m.fresh {
+		g.ghosts[m.instance] = true
+	}
+	if !mutant.On(mutant.DropUnanswered) {
+		m.answerJoin(JoinAnswer{Err: err, Generation: NoGeneration})
+	}
 	m.answerSync(SyncAnswer{Err: err})
 	g.restart = true
 }

@@ -3,6 +3,7 @@ package groups
 import (
 	"bytes"
 	"fmt"
+	"github.com/rhumbmq/rhumb/internal/mutant"
 	"time"
 )
 
@@ -158,10 +159,18 @@ func (g *Group) welcome(now time.Time, req *JoinRequest, reply func(JoinAnswer))
 		g.kind = req.Kind
 	}
 	g.roster.add(m)
-	m.join, m.fresh = reply, true
-	m.deadline = now.Add(newMemberWait)
+	m.fresh = true
+	g.touch(m, now)
 	g.newcomer, g.restart = true, true
 	g.prepare(now)
+	if g.isGhost(m.instance) {
+		g.whenStored(m, reply, func(now time.Time) {
+			m.join = reply
+			g.prepare(now)
+		})
+		return nil
+	}
+	m.join = reply
 	return nil
 }
 
@@ -209,44 +218,78 @@ func (g *Group) rejoin(now time.Time, m *member, req *JoinRequest, reply func(Jo
 }
 
 // replace gives a static member's place to a new process (KIP-345). The old one
-// is fenced, whatever it waits for. A stable group stays as it is if the new
-// process would not change it; that is stored before the answer, as the old id
-// must not come back.
+// is fenced, whatever it waits for. That is stored before the new one is told its
+// id: after a crash, the old id would fence the new process. A stable group stays
+// as it is if the new process would not change it.
 func (g *Group) replace(now time.Time, m *member, req *JoinRequest, reply func(JoinAnswer)) error {
 	before := m.metadata(g.protocol)
 	if err := g.update(m, req); err != nil {
 		return err
 	}
 	changes := g.pick() != g.protocol || g.kind == kindConsumer && resubscribes(before, m.metadata(g.protocol))
+	if mutant.On(mutant.OldUnanswered) {
+		m.join = nil
+	}
 	m.answerJoin(JoinAnswer{Err: ErrFencedInstance, Member: m.id, Generation: NoGeneration})
 	m.answerSync(SyncAnswer{Err: ErrFencedInstance})
-	old, led := m.id, g.leader == m.id
+	old := m.id
 	g.rename(m, g.newID(req))
 	m.clientID, m.host = req.ClientID, req.Host
-	if led {
+	if g.leader == old {
 		g.leader = m.id
 	}
+	m.fresh = false
 	g.touch(m, now)
 	g.restart = true
-	if g.state != Stable || changes {
+	if g.state == CompletingRebalance || g.state == Stable && changes {
+		g.prepare(now)
+	}
+	stays := g.state == Stable
+	g.whenStored(m, reply, func(now time.Time) {
+		if stays && g.state == Stable {
+			reply(g.replaced(m, old, req.SkipsAssignment))
+			return
+		}
 		m.join = reply
 		g.prepare(now)
-		return nil
-	}
-	answer := g.joined(m)
-	switch {
-	case led && req.SkipsAssignment:
-		answer.Skip = true
-	case led: // it must not assign: told of the old leader it will not
-		answer.Leader, answer.Members = old, nil
-	}
-	g.want(func(_ time.Time, err error) {
-		if err != nil {
-			answer = JoinAnswer{Err: err, Member: req.Member, Generation: NoGeneration}
-		}
-		reply(answer)
 	})
 	return nil
+}
+
+// whenStored goes on with a static member when what the group is now has been
+// stored.
+func (g *Group) whenStored(m *member, reply func(JoinAnswer), then func(now time.Time)) {
+	id := m.id
+	stored := func(now time.Time, err error) {
+		switch {
+		case err == nil && g.roster.byID[id] != m: // gone, or replaced again
+			err = ErrUnknownMember
+		case err == nil:
+			then(now)
+			return
+		case m.fresh && g.roster.byID[id] == m:
+			g.drop(m, err)
+			g.rosterShrank(now)
+		}
+		reply(JoinAnswer{Err: err, Generation: NoGeneration})
+	}
+	if mutant.On(mutant.PlaceNotStored) {
+		stored(time.Now(), nil)
+		stored = nil
+	}
+	g.want(stored)
+}
+
+// replaced tells a new process of a generation that it finds.
+func (g *Group) replaced(m *member, old string, skips bool) JoinAnswer {
+	a := g.joined(m)
+	switch led := g.leader == m.id; {
+	case led && skips:
+		a.Skip = true
+	case led: // it must not assign: told of the old leader it will not
+		a.Leader, a.Members = old, nil
+	}
+	return a
 }
 
 // rename gives a member another id and counts the difference.
@@ -260,7 +303,10 @@ func (g *Group) rename(m *member, id string) {
 // joined tells a member of the present generation.
 func (g *Group) joined(m *member) JoinAnswer {
 	a := JoinAnswer{Generation: g.generation, Kind: g.kind, Protocol: g.protocol, Leader: g.leader, Member: m.id}
-	if m.id == g.leader {
+	if mutant.On(mutant.EverybodyLeads) {
+		a.Leader = m.id
+	}
+	if m.id == a.Leader {
 		a.Members = make([]JoinedMember, 0, g.roster.len())
 		for _, other := range g.roster.list {
 			a.Members = append(a.Members, JoinedMember{other.id, other.instance, other.metadata(g.protocol)})
@@ -322,11 +368,14 @@ func (g *Group) endJoin(now time.Time) {
 		}
 	}
 	g.restart = true
+	led := g.leader
 	if g.roster.len() > 0 && !g.elect() {
 		g.joinEnd = now.Add(g.limit()) // only static members, all of them away
 		return
 	}
-	g.nextGeneration()
+	if !(mutant.On(mutant.GenerationKept) && led == g.leader) {
+		g.nextGeneration()
+	}
 	if g.roster.len() == 0 {
 		g.becomeEmpty(now)
 		return

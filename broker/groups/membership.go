@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"github.com/rhumbmq/rhumb/internal/mutant"
 	"slices"
 	"time"
 )
@@ -37,6 +38,9 @@ func (g *Group) Leave(now time.Time, members []MemberRef) []error {
 		m, err := g.check(ref.ID, ref.Instance)
 		if err != nil {
 			errs[i] = err
+			continue
+		}
+		if m.instance != "" && mutant.On(mutant.LeftStays) {
 			continue
 		}
 		g.drop(m, ErrUnknownMember)

@@ -2,7 +2,9 @@ package groups
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -31,6 +33,7 @@ const (
 
 // record encodes what has to survive: a rebalance that is not complete yet as
 // complete if its assignments are staged, since that is what the write is for.
+// Members that were told nothing yet are left out: they come again.
 func (g *Group) record() []byte {
 	b := make([]byte, 0, 64+g.bytes)
 	var flags byte
@@ -40,15 +43,16 @@ func (g *Group) record() []byte {
 	b = append(b, recordVersion, flags)
 	b = binary.AppendVarint(b, int64(g.generation))
 	since := g.since
-	if g.roster.len() > 0 {
+	if g.state != Empty {
 		since = 0
 	}
 	b = binary.AppendVarint(b, since)
 	b = putString(b, g.kind)
 	b = putString(b, g.protocol)
 	b = putString(b, g.leader)
-	b = binary.AppendUvarint(b, uint64(g.roster.len()))
-	for _, m := range g.roster.list {
+	told := slices.DeleteFunc(slices.Clone(g.roster.list), func(m *member) bool { return m.fresh })
+	b = binary.AppendUvarint(b, uint64(len(told)))
+	for _, m := range told {
 		assignment := m.assignment
 		if g.staged != nil {
 			assignment = g.staged[m.id]
@@ -211,8 +215,11 @@ func (g *Group) TakeWrite() ([]byte, bool) {
 	}
 	w.wanted, w.busy = false, true
 	w.taken, w.after = w.after, nil
+	w.ghosts, g.ghosts = g.ghosts, map[string]bool{}
 	return g.record(), true
 }
+
+func (g *Group) isGhost(instance string) bool { return g.ghosts[instance] || g.write.ghosts[instance] }
 
 // TryAgain asks for a write that failed and that nothing else will ask for.
 func (g *Group) TryAgain() {
@@ -226,7 +233,10 @@ func (g *Group) TryAgain() {
 func (g *Group) Written(now time.Time, err error) {
 	w := &g.write
 	taken := w.taken
-	w.busy, w.taken = false, nil
+	if err != nil {
+		maps.Copy(g.ghosts, w.ghosts)
+	}
+	w.busy, w.taken, w.ghosts = false, nil, nil
 	g.stored = g.stored || err == nil
 	for _, after := range taken {
 		after(now, err)

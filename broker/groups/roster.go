@@ -84,14 +84,6 @@ func newRoster() roster {
 
 func (r *roster) len() int { return len(r.list) }
 
-// leader gives the first member, nil of an empty roster.
-func (r *roster) first() *member {
-	if len(r.list) == 0 {
-		return nil
-	}
-	return r.list[0]
-}
-
 func (r *roster) add(m *member) {
 	r.list = append(r.list, m)
 	r.byID[m.id] = m

@@ -2,6 +2,7 @@ package groups
 
 import (
 	"bytes"
+	"github.com/rhumbmq/rhumb/internal/mutant"
 	"time"
 )
 
@@ -60,7 +61,7 @@ func (g *Group) Sync(now time.Time, req SyncRequest, reply func(SyncAnswer)) {
 		err = ErrRebalancing
 	}
 	if err == nil && g.state == CompletingRebalance && m.id == g.leader && g.staged == nil {
-		err = g.stage(req.Assignments)
+		err = g.stage(now, req.Assignments)
 	}
 	if err != nil {
 		reply(SyncAnswer{Err: err})
@@ -79,7 +80,7 @@ func (g *Group) Sync(now time.Time, req SyncRequest, reply func(SyncAnswer)) {
 // current finds the member that speaks, and checks its generation.
 func (g *Group) current(ref MemberRef) (*member, error) {
 	m, err := g.check(ref.ID, ref.Instance)
-	if err == nil && ref.Generation != g.generation {
+	if err == nil && ref.Generation != g.generation && !mutant.On(mutant.StaleGeneration) {
 		err = ErrGeneration
 	}
 	return m, err
@@ -95,7 +96,7 @@ func (g *Group) assigned(m *member) SyncAnswer {
 
 // stage keeps what the leader brought and wants it stored. Members that it does
 // not name get nothing; who is no member is ignored.
-func (g *Group) stage(assignments []Assignment) error {
+func (g *Group) stage(now time.Time, assignments []Assignment) error {
 	staged := map[string][]byte{}
 	var size int64
 	for _, a := range assignments {
@@ -113,8 +114,11 @@ func (g *Group) stage(assignments []Assignment) error {
 	g.staged = staged
 	g.stagedSize = size
 	generation := g.generation
+	if mutant.On(mutant.SyncBeforeStored) {
+		defer g.settle(now)
+	}
 	g.want(func(now time.Time, err error) {
-		if g.state != CompletingRebalance || g.generation != generation {
+		if (g.state != CompletingRebalance || g.generation != generation) && !mutant.On(mutant.StaleWrite) {
 			return // another rebalance has begun meanwhile; nobody waits
 		}
 		if err != nil {

@@ -60,6 +60,22 @@ const (
 	NotDecidedAtApply   Name = "session/region-not-decided-at-apply"
 )
 
+// Bugs of consumer groups.
+const (
+	StaleGeneration  Name = "groups/stale-generation"
+	SyncBeforeStored Name = "groups/sync-before-stored"
+	InstanceUnfenced Name = "groups/instance-unfenced"
+	PlaceNotStored   Name = "groups/place-not-stored"
+	DropUnanswered   Name = "groups/drop-unanswered"
+	OldUnanswered    Name = "groups/old-process-unanswered"
+	EverybodyLeads   Name = "groups/everybody-leads"
+	TimerForgotten   Name = "groups/timer-forgotten"
+	StaleWrite       Name = "groups/stale-write"
+	MemoryLeak       Name = "groups/memory-leak"
+	GenerationKept   Name = "groups/generation-kept"
+	LeftStays        Name = "groups/left-stays"
+)
+
 // What is wrong with each.
 var what = map[Name]string{
 	FirstBorder:      "a batch whose first offset is the watermark is accepted",
@@ -100,6 +116,19 @@ var what = map[Name]string{
 	UnappliedDuplicate:  "a duplicate is confirmed from state that is not applied",
 	LivesShareWatermark: "a new life goes on from the watermark of the life before it",
 	NotDecidedAtApply:   "what was accepted when it was proposed is applied unseen",
+
+	StaleGeneration:  "a member's generation is not compared with the group's",
+	SyncBeforeStored: "members are told their assignment before it is stored",
+	InstanceUnfenced: "the member id of a static member is not looked at",
+	PlaceNotStored:   "a static member's new process is answered before its place is stored",
+	DropUnanswered:   "a member that is removed while it joins is not answered",
+	OldUnanswered:    "the old process of a static member is not answered when it is fenced",
+	EverybodyLeads:   "each member is told that it leads",
+	TimerForgotten:   "the timer is not set again while it is set",
+	StaleWrite:       "a write that ends completes whatever rebalance is under way",
+	MemoryLeak:       "the bytes of a member that goes are not given back",
+	GenerationKept:   "a rebalance with the same leader keeps the generation",
+	LeftStays:        "a static member that leaves stays",
 }
 
 // What says what is wrong when the bug is on, "" for an unknown name.

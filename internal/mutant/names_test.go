@@ -3,7 +3,7 @@ package mutant
 import "testing"
 
 func TestEveryBugSaysWhatItIs(t *testing.T) {
-	for _, pkg := range []string{"dedup", "session"} {
+	for _, pkg := range []string{"dedup", "session", "groups"} {
 		if len(All(pkg)) < 10 {
 			t.Errorf("%s has %d planted bugs, want at least 10", pkg, len(All(pkg)))
 		}
