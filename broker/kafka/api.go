@@ -31,6 +31,7 @@ type reply func(ctx context.Context) response
 type response struct {
 	bufs    net.Buffers
 	release func() // called once when the answer is sent or given up; may be nil
+	silent  bool   // nothing is sent
 }
 
 // apis is filled by the init functions of the API files.

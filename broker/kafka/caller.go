@@ -20,6 +20,8 @@ type caller struct {
 	grants []rhumb.Space  // beside home
 	all    bool           // every namespace
 	admin  bool           // may change users and nodes
+
+	version uint64 // of the user's document
 }
 
 // anonymous is the caller on a listener that asks nobody who he is. Without a
@@ -114,6 +116,15 @@ func (c *caller) group(name string) (broker.GroupKey, error) {
 		return key, withCode(codeInvalidGroupID, err.Error())
 	}
 	return key, nil
+}
+
+// checkUsers refuses who may not see and change users: that takes an
+// administrator who has logged in.
+func (c *caller) checkUsers() error {
+	if c.admin {
+		return nil
+	}
+	return withCode(codeClusterAuthorizationFailed, fmt.Sprintf("%v is no administrator", c))
 }
 
 // checkNode refuses who may not change what belongs to the whole node: on a

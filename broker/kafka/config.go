@@ -23,6 +23,8 @@ const (
 	DefaultMaxSessions     = 1000
 	DefaultIdleTimeout     = 10 * time.Minute
 	DefaultIOTimeout       = 30 * time.Second
+
+	DefaultFailedLoginDelay = 100 * time.Millisecond
 )
 
 // Config says how a server works. Sizes are in bytes.
@@ -34,6 +36,8 @@ type Config struct {
 	NodeID int32
 	// Rack is the region's name, which clients see as the node's rack.
 	Rack string
+	// Accounts are the users who log in. Required for listeners that ask for that.
+	Accounts Accounts
 	// Logger gets a line for what an operator would note. Default: none.
 	Logger *slog.Logger
 	// MaxRequest bounds a Produce request. Default 100 MiB.
@@ -55,6 +59,12 @@ type Config struct {
 	// MaxConnections bounds open connections; more are closed at once. Default
 	// 10,000.
 	MaxConnections int
+	// MaxPerAddress bounds open connections from one address; more are closed at
+	// once. 0: no limit of its own.
+	MaxPerAddress int
+	// AcceptRate bounds the connections that a listener takes per second; more wait
+	// in the system's queue. 0: no limit.
+	AcceptRate int
 	// MaxSessions bounds fetch sessions; the one longest unused goes first.
 	// Default 1000.
 	MaxSessions int
@@ -63,6 +73,9 @@ type Config struct {
 	// IOTimeout bounds a TLS handshake, the arrival of a request that has begun,
 	// and each MiB of an answer. Default 30 s.
 	IOTimeout time.Duration
+	// FailedLoginDelay is how long a failed login waits for its answer. Default
+	// 100 ms, as Kafka's connection.failed.authentication.delay.ms.
+	FailedLoginDelay time.Duration
 }
 
 // Validate checks the fields against each other.
@@ -73,8 +86,8 @@ func (c Config) Validate() error {
 		return rhumb.Errorf(rhumb.KindInvalid, "kafka: no broker")
 	case c.NodeID <= 0:
 		return rhumb.Errorf(rhumb.KindInvalid, "kafka: node id %d, want a positive one", c.NodeID)
-	case d.MaxRequest < 0 || d.MaxSmallRequest < 0 || d.MaxInFlight < 0 || d.MaxConnections < 0 || d.MaxSessions < 0 ||
-		d.IdleTimeout < 0 || d.IOTimeout < 0:
+	case d.MaxRequest < 0 || d.MaxSmallRequest < 0 || d.MaxInFlight < 0 || d.MaxConnections < 0 || d.MaxSessions < 0 || d.MaxPerAddress < 0 || d.AcceptRate < 0 ||
+		d.IdleTimeout < 0 || d.IOTimeout < 0 || d.FailedLoginDelay < 0:
 		return rhumb.Errorf(rhumb.KindInvalid, "kafka: negative limit")
 	case int64(d.MaxRequest) > d.RequestBudget || int64(d.MaxSmallRequest)*decodeFactor > d.RequestBudget:
 		return rhumb.Errorf(rhumb.KindInvalid, "kafka: a request budget of %d bytes holds no request of %d", d.RequestBudget,
@@ -99,6 +112,7 @@ func (c Config) withDefaults() Config {
 	set(&c.MaxSessions, DefaultMaxSessions)
 	set(&c.IdleTimeout, DefaultIdleTimeout)
 	set(&c.IOTimeout, DefaultIOTimeout)
+	set(&c.FailedLoginDelay, DefaultFailedLoginDelay)
 	return c
 }
 
@@ -122,14 +136,34 @@ type Listener struct {
 	// are its topics, and they reach no other. Zero: bare names are of
 	// public/default, and full names reach every namespace.
 	Namespace rhumb.Space
-	// TLS, if set, is spoken on every connection.
+	// TLS, if set, is spoken on every connection. If it asks for client
+	// certificates, and SASL is not set, they say who a client is.
 	TLS *tls.Config
+	// MaxConnections bounds open connections of this listener. 0: only that of all
+	// listeners counts.
+	MaxConnections int
+	// SASL, if set, is how clients say who they are.
+	SASL *SASL
 }
 
-// Validate checks that the addresses read as host:port.
+// Validate checks the fields against each other, and that the addresses read as
+// host:port.
 func (l Listener) Validate() error {
+	if l.SASL != nil {
+		if err := l.SASL.Validate(); err != nil {
+			return err
+		}
+	}
+	if t := l.TLS; t != nil && t.ClientAuth == tls.RequireAnyClientCert && t.VerifyConnection == nil && t.VerifyPeerCertificate == nil {
+		return rhumb.Errorf(rhumb.KindInvalid, "kafka: listener %q takes client certificates that nobody checks", l.Name)
+	}
 	_, _, err := l.advertised()
 	return err
+}
+
+// asks reports whether a client has to say who it is.
+func (l Listener) asks() bool {
+	return l.SASL != nil || l.TLS != nil && l.TLS.ClientAuth >= tls.RequireAnyClientCert
 }
 
 func (l Listener) advertised() (host string, port int32, err error) {

@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // conn is one client connection.
@@ -19,6 +22,7 @@ type conn struct {
 	server *Server
 	at     *bound
 	nc     net.Conn
+	peer   netip.Addr // whose connections are counted together
 	in     *bufio.Reader
 	ctx    context.Context // until the connection is closed
 	cancel context.CancelFunc
@@ -31,6 +35,7 @@ type conn struct {
 	mu       sync.Mutex
 	draining bool
 	refused  error // why a request without an answer failed
+	user     rhumb.UserName
 
 	// polls ends when there is nobody left to wait for: the client has gone or
 	// the server drains.
@@ -39,10 +44,10 @@ type conn struct {
 
 	// Owned by the reader.
 	lastFetch <-chan struct{} // closed when the fetch before is answered
+	auth      auth
+	who       *caller // of the last request, if it is a user
+	ending    error   // ends the connection after the answer that was queued last
 }
-
-// caller gives whom the next request comes from.
-func (c *conn) caller() *caller { return c.at.anonymous }
 
 // pending is a request that waits for its answer.
 type pending struct {
@@ -54,7 +59,7 @@ type pending struct {
 const readBuffer = 16 << 10
 
 func newConn(s *Server, at *bound, nc net.Conn) *conn {
-	c := &conn{server: s, at: at, nc: nc, queue: make(chan pending, s.cfg.MaxInFlight)}
+	c := &conn{server: s, at: at, nc: nc, peer: addressOf(nc), queue: make(chan pending, s.cfg.MaxInFlight)}
 	c.unanswered = make(chan struct{}, s.cfg.MaxInFlight)
 	c.in = bufio.NewReaderSize(nc, readBuffer)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -66,6 +71,12 @@ func newConn(s *Server, at *bound, nc net.Conn) *conn {
 func (c *conn) run() {
 	defer c.cancel()
 	if !c.handshake() {
+		c.nc.Close()
+		return
+	}
+	if err := c.startAuth(); err != nil {
+		c.server.stats.loginsFailed.Add(1)
+		c.server.report(c, err)
 		c.nc.Close()
 		return
 	}
@@ -94,7 +105,7 @@ func (c *conn) handshake() bool {
 
 func (c *conn) read() error {
 	for {
-		r, err := c.readRequest()
+		r, err := c.readNext()
 		if err != nil {
 			return err
 		}
@@ -107,7 +118,17 @@ func (c *conn) read() error {
 			continue // the appends give back what the request holds
 		}
 		c.queue <- pending{r, answer}
+		if c.ending != nil {
+			return c.ending
+		}
 	}
+}
+
+func (c *conn) readNext() (*request, error) {
+	if c.auth.raw {
+		return c.readToken()
+	}
+	return c.readRequest()
 }
 
 // setReadDeadline sets how long the next bytes may take, unless the connection
@@ -118,7 +139,11 @@ func (c *conn) setReadDeadline(d time.Duration) error {
 	if c.draining {
 		return os.ErrDeadlineExceeded
 	}
-	return c.nc.SetReadDeadline(time.Now().Add(d))
+	until := time.Now().Add(d)
+	if by := c.auth.by; !by.IsZero() && by.Before(until) {
+		until = by // a stranger does not stay for long
+	}
+	return c.nc.SetReadDeadline(until)
 }
 
 // drain stops reading; what is in flight is answered, then the connection ends.
@@ -164,7 +189,7 @@ func (c *conn) write() {
 			c.cancel() // replies end soon
 		}
 		resp := p.reply(c.ctx)
-		if !broken {
+		if !broken && !resp.silent {
 			if err := c.send(p.r, resp.bufs); err != nil {
 				broken = true
 				c.nc.Close() // wakes the reader
@@ -183,10 +208,12 @@ func (c *conn) write() {
 const sendSlice = 1 << 20
 
 // send writes one answer: length, correlation id, tags where the version has
-// them, body. ApiVersions never has tags, so that any client can read it.
+// them, body; of a raw token, length and token. ApiVersions never has tags, so that any client can read it.
 func (c *conn) send(r *request, body net.Buffers) error {
 	head := make([]byte, 8, 9)
-	if r.flexible && r.api.key != apiVersionsKey {
+	if r.raw {
+		head = head[:4]
+	} else if r.flexible && r.api.key != apiVersionsKey {
 		head = append(head, 0)
 	}
 	size := len(head) - 4
@@ -194,7 +221,9 @@ func (c *conn) send(r *request, body net.Buffers) error {
 		size += len(b)
 	}
 	binary.BigEndian.PutUint32(head, uint32(size))
-	binary.BigEndian.PutUint32(head[4:], uint32(r.correlation))
+	if !r.raw {
+		binary.BigEndian.PutUint32(head[4:], uint32(r.correlation))
+	}
 	bufs := append(net.Buffers{head}, body...)
 	for len(bufs) > 0 {
 		n, taken := 0, 0

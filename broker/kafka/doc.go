@@ -24,6 +24,12 @@
 // requests. So requests overlap, answers leave in order, and a fetch that waits
 // holds up nobody but the answers behind it on its own connection.
 //
+// # Who is there
+//
+// auth.go has the states of a login. Until it is done nothing but ApiVersions and
+// the login itself is read. Each request then has a caller, made from the user's
+// document as it is at that moment, and reaches topics and groups through it.
+//
 // # Goroutines
 //
 //   - Server.accept, one per listener: ends when the listener is closed.
@@ -31,6 +37,8 @@
 //     end of the stream, on an error or when the server drains.
 //   - conn.write, one per connection: answers; ends when the queue is closed and
 //     empty, and closes the connection.
+//   - Server.followAccounts, if there are accounts: ends connections of users who
+//     were deleted; ends when the server is closed.
 //   - one per fetch that is being served: ends when the fetch is answered, at
 //     once when the client leaves or the server drains.
 //

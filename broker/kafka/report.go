@@ -12,9 +12,9 @@ import (
 // acceptPause is how long accept waits when the system has no sockets left.
 const acceptPause = 50 * time.Millisecond
 
-// pause waits a moment; false means that the server was closed meanwhile.
-func (s *Server) pause() bool {
-	timer := time.NewTimer(acceptPause)
+// pause waits; false means that the server was closed meanwhile.
+func (s *Server) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

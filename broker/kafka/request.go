@@ -48,6 +48,7 @@ type request struct {
 	clientID    string
 	caller      *caller
 	flexible    bool
+	raw         bool // a token of SASL without a header
 	unsupported bool // ApiVersions of a version above ours: answered, not refused
 	arrived     time.Time
 	body        []byte  // after the header
@@ -99,16 +100,21 @@ func (c *conn) readRequest() (*request, error) {
 	if err := r.resolve(int16(binary.BigEndian.Uint16(prefix[4:])), size); err != nil {
 		return nil, err
 	}
+	if err := c.admit(r.api.key, size); err != nil {
+		return nil, err
+	}
 	raw, err := c.readBody(r, size-(prefixSize-4))
 	if err == nil {
 		err = r.parseHeader(raw)
+	}
+	if err == nil {
+		r.caller, err = c.caller()
 	}
 	if err != nil {
 		r.release()
 		return nil, err
 	}
 	r.arrived = time.Now()
-	r.caller = c.caller()
 	return r, nil
 }
 

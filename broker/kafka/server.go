@@ -6,10 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"runtime"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // errClosed is the cause of what ends because the server was closed.
@@ -25,13 +30,17 @@ type Server struct {
 	fetches  *budget
 	sessions *sessions
 	limiter  limiter
+	stats    stats
+	checking chan struct{} // passwords that are being checked
 
-	conns sync.WaitGroup // one per connection
-	done  chan struct{}  // closed by Close and at the end of Shutdown
+	conns   sync.WaitGroup // one per connection
+	helpers sync.WaitGroup // what Serve starts beside
+	done    chan struct{}  // closed by Close and at the end of Shutdown
 
 	mu      sync.Mutex
 	bounds  []*bound
 	open    map[*conn]struct{}
+	door    doorkeeper // of open
 	serving bool
 	stopped bool // no more connections
 	closed  bool
@@ -60,8 +69,10 @@ func New(cfg Config) (*Server, error) {
 		requests: newBudget(cfg.RequestBudget),
 		fetches:  newBudget(cfg.FetchBudget),
 		sessions: newSessions(cfg.MaxSessions),
+		checking: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		done:     make(chan struct{}),
 		open:     map[*conn]struct{}{},
+		door:     newDoorkeeper(),
 	}, nil
 }
 
@@ -82,6 +93,12 @@ func (s *Server) Listen(l Listener) (net.Addr, error) {
 // AddListener is Listen for a socket that is bound already: the server owns it
 // from then on.
 func (s *Server) AddListener(l Listener, ln net.Listener) error {
+	if err := l.Validate(); err != nil {
+		return err
+	}
+	if l.asks() && s.cfg.Accounts == nil {
+		return rhumb.Errorf(rhumb.KindInvalid, "kafka: listener %q asks who clients are, and there are no accounts", l.Name)
+	}
 	host, port, err := l.advertised()
 	if err != nil {
 		return err
@@ -108,6 +125,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() { s.Close() })
 	defer stop()
+	if s.cfg.Accounts != nil {
+		s.helpers.Go(s.followAccounts)
+	}
 	errs := make(chan error, len(bounds)) // one per listener
 	for _, b := range bounds {
 		s.log.Info("listening", "listener", b.Name, "address", b.ln.Addr().String())
@@ -122,11 +142,16 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	<-s.done
 	s.conns.Wait()
+	s.helpers.Wait()
 	return errors.Join(err, ctx.Err())
 }
 
 func (s *Server) accept(b *bound) error {
+	pace := pacer{rate: float64(s.cfg.AcceptRate)}
 	for {
+		if d := pace.wait(time.Now()); d > 0 && !s.pause(d) {
+			return nil
+		}
 		nc, err := b.ln.Accept()
 		if err != nil {
 			if s.isStopped() {
@@ -135,7 +160,7 @@ func (s *Server) accept(b *bound) error {
 			var temporary interface{ Temporary() bool }
 			if errors.As(err, &temporary) && temporary.Temporary() {
 				s.limiter.warn(s.log, "connection not accepted", "listener", b.Name, "err", err)
-				if s.pause() {
+				if s.pause(acceptPause) {
 					continue
 				}
 				return nil
@@ -152,19 +177,25 @@ func (s *Server) accept(b *bound) error {
 // start runs a connection, or closes it if there is no room for it.
 func (s *Server) start(c *conn) {
 	s.mu.Lock()
-	ok := !s.stopped && len(s.open) < s.cfg.MaxConnections
 	stopped := s.stopped
+	var full error
+	if !stopped {
+		full = s.door.enter(c, &s.cfg)
+	}
+	ok := !stopped && full == nil
 	if ok {
+		s.stats.accepted.Add(1)
 		s.open[c] = struct{}{}
 		s.conns.Add(1)
 	}
 	s.mu.Unlock()
 	if !ok {
+		if !stopped { // said before the client can see the end
+			s.stats.refused.Add(1)
+			s.limiter.warn(s.log, "connection refused: too many are open", "listener", c.at.Name, "peer", c.nc.RemoteAddr().String(), "err", full)
+		}
 		c.cancel()
 		c.nc.Close()
-		if !stopped {
-			s.limiter.warn(s.log, "connection refused: too many are open", "listener", c.at.Name, "limit", s.cfg.MaxConnections)
-		}
 		return
 	}
 	go func() {
@@ -172,6 +203,7 @@ func (s *Server) start(c *conn) {
 		c.run()
 		s.mu.Lock()
 		delete(s.open, c)
+		s.door.leave(c)
 		s.mu.Unlock()
 	}()
 }
@@ -190,11 +222,14 @@ func (s *Server) stop() []*conn {
 	for _, b := range s.bounds {
 		b.ln.Close() // only the first close of a listener does something
 	}
-	open := make([]*conn, 0, len(s.open))
-	for c := range s.open {
-		open = append(open, c)
-	}
-	return open
+	return slices.Collect(maps.Keys(s.open))
+}
+
+// connections gives those that are open now.
+func (s *Server) connections() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.open))
 }
 
 // Shutdown stops taking connections and requests, answers those in flight

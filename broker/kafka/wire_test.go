@@ -159,7 +159,7 @@ func fill(h *harness, req kmsg.Request) {
 
 func TestUnknownApiOrVersionClosesTheConnection(t *testing.T) {
 	h := start(t)
-	for _, req := range []kmsg.Request{kmsg.NewPtrAddPartitionsToTxnRequest(), kmsg.NewPtrSASLHandshakeRequest(),
+	for _, req := range []kmsg.Request{kmsg.NewPtrAddPartitionsToTxnRequest(),
 		&kmsg.ProduceRequest{Version: 2}, &kmsg.FetchRequest{Version: 3}, &kmsg.MetadataRequest{Version: 14}} {
 		c := h.dial()
 		c.send(req)

@@ -67,11 +67,21 @@ type Listener struct {
 	Bind      string `yaml:"bind" doc:"host:port to bind; [::1]:9092 for IPv6; an empty host is every address. Empty: the protocol's default port on loopback."`
 	Advertise string `yaml:"advertise" doc:"host:port that clients or other regions are told. Empty: bind, with the port that was bound if it says 0; required for kafka and geo if bind is every address."`
 	TLS       *TLS   `yaml:"tls,omitempty"`
+	SASL      *SASL  `yaml:"sasl,omitempty"`
+	// Namespace and MaxConnections are of Kafka listeners.
+	Namespace      string `yaml:"namespace,omitempty" doc:"kafka, without sasl and tls.ca: the tenant/namespace that clients are in; they reach no other. Empty: bare names are of public/default, and full names reach every namespace."`
+	MaxConnections int    `yaml:"max_connections,omitempty" doc:"kafka: open connections of this listener; more are closed at once. 0: as many as limits.connections."`
+}
+
+// SASL says how clients of a Kafka listener log in.
+type SASL struct {
+	Mechanisms []string `yaml:"mechanisms,omitempty" doc:"Of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. PLAIN sends the password, so it needs tls unless bind is loopback. Empty: all that are allowed."`
+	Session    Duration `yaml:"session,omitempty" doc:"How long a login lasts before the client has to log in again on its connection (connections.max.reauth.ms). 0: for ever. At least 1s."`
 }
 
 // TLS names certificate files. They may be replaced while the region runs.
 type TLS struct {
-	CA   string `yaml:"ca" doc:"PEM file of trusted CAs. geo: required. admin: clients must show a certificate that one of them signed. kafka: refused, clients show none in this version."`
+	CA   string `yaml:"ca" doc:"PEM file of trusted CAs. geo: required. admin and kafka: clients must show a certificate that one of them signed; without sasl it says who a Kafka client is."`
 	Cert string `yaml:"cert" doc:"PEM file of the own certificate. Required."`
 	Key  string `yaml:"key" doc:"PEM file of its key. Required."`
 }
@@ -99,6 +109,9 @@ type Limits struct {
 	Partitions     int   `yaml:"partitions" doc:"Partitions of all topics of the region; at the limit no topic is made or grown (POLICY_VIOLATION for Kafka clients), by clients or by links."`
 	GroupMemory    Bytes `yaml:"group_memory" doc:"What members of consumer groups say and are assigned, over all groups; at the limit new members get a retriable error."`
 	Connections    int   `yaml:"connections" doc:"Open client connections, over all Kafka listeners; more are closed at once."`
+
+	ConnectionsPerAddress int `yaml:"connections_per_address" doc:"Open client connections from one address, over all Kafka listeners; more are closed at once. 0: no limit of its own."`
+	ConnectionRate        int `yaml:"connection_rate" doc:"Connections that a Kafka listener takes per second; more wait in the system's queue. 0: no limit."`
 }
 
 // MinFree is the free space below which writes are refused.
@@ -113,12 +126,15 @@ type Log struct {
 	Format string `yaml:"format" doc:"text, json, or auto: text on a terminal, else json."`
 }
 
-// Kafka holds the defaults of topics that Kafka clients make.
+// Kafka holds the defaults of topics that Kafka clients make, and how long their
+// connections may rest.
 type Kafka struct {
 	AutoCreate      bool     `yaml:"auto_create" doc:"A topic is made when a client first asks for it."`
 	Partitions      int32    `yaml:"partitions" doc:"Partitions of a topic that does not say. 1 to 10000."`
 	MessageMaxBytes Bytes    `yaml:"message_max_bytes" doc:"Largest batch that a producer may send (max.message.bytes of a topic overrides it)."`
 	Retention       Duration `yaml:"retention" doc:"How long records are kept if neither topic nor namespace says. -1: no limit."`
+	IdleTimeout     Duration `yaml:"idle_timeout" doc:"A connection that sends nothing for this long is closed (connections.max.idle.ms). 1s to 1d."`
+	FailedLogin     Duration `yaml:"failed_login_delay" doc:"How long a failed login waits for its answer (connection.failed.authentication.delay.ms). 1ms to 10s."`
 	RetentionBytes  Bytes    `yaml:"retention_bytes" doc:"How much a partition keeps if neither topic nor namespace says. -1: no limit."`
 }
 
@@ -166,6 +182,9 @@ func Defaults() Config {
 			Partitions:     100_000,
 			GroupMemory:    64 << 20,
 			Connections:    10_000,
+
+			ConnectionsPerAddress: 2_500,
+			ConnectionRate:        2_000,
 		},
 		MinFree:       MinFree{Percent: 5, Bytes: 1 << 30},
 		ShutdownGrace: Duration(30 * time.Second),
@@ -173,6 +192,7 @@ func Defaults() Config {
 		Kafka: Kafka{
 			AutoCreate: true, Partitions: 1, MessageMaxBytes: 1048588,
 			Retention: Duration(7 * 24 * time.Hour), RetentionBytes: -1,
+			IdleTimeout: Duration(10 * time.Minute), FailedLogin: Duration(100 * time.Millisecond),
 		},
 		Groups: Groups{
 			InitialRebalanceDelay: Duration(3 * time.Second), MinSessionTimeout: Duration(6 * time.Second), MaxSessionTimeout: Duration(30 * time.Minute),

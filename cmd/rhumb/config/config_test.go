@@ -102,40 +102,49 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 
 func TestRefusalsNameLineAndField(t *testing.T) {
 	for text, want := range map[string][]string{
-		"regoin: {name: us}\n":                                                           {"line 1", "no such key: regoin"},
-		"region:\n  name: us\n  nmae: x\n":                                               {"line 3", "no such key: nmae"},
-		"data_dir: /d\nregion: {name: US}\n":                                             {"line 2", "region.name", "[a-z]"},
-		"data_dir: /d\n":                                                                 {"region.name", "is required"},
-		"region: {name: us}\n":                                                           {"data_dir", "is required"},
-		minimal + "durability: maybe\n":                                                  {"line 3", "durability", "fsync, interval, none"},
-		minimal + "durability: fsync\ndurability: none\n":                                {"line 4", "durability"},
-		minimal + "shards: 0\n":                                                          {"line 3", "shards", "1 to 1024"},
-		minimal + "flush_interval: 1x\n":                                                 {"line 3", `"1x" is no duration`},
-		minimal + "flush_interval: 0s\n":                                                 {"line 3", "flush_interval", "1ms to 1m0s"},
-		minimal + "limits:\n  tail_cache: 64 MB\n":                                       {"line 4", `"64 MB" is no size`},
-		minimal + "limits:\n  request_bytes: 2GiB\n":                                     {"line 4", "limits.request_bytes", "64KiB to 1GiB, not 2GiB"},
-		minimal + "limits: {request_memory: 1MiB}\n":                                     {"line 3", "limits.request_memory", "100MiB"},
-		minimal + "log: {level: loud}\n":                                                 {"line 3", "log.level"},
-		minimal + "kafka: {message_max_bytes: 200MiB}\n":                                 {"limits.append_memory", "200MiB"},
-		minimal + "config_store: {consul: {address: x}}\n":                               {"line 3", "config_store.consul", "not in this version"},
-		minimal + "admin: {token: short}\n":                                              {"line 3", "admin.token", "at least 16"},
-		minimal + "admin: {token: 'a b c d e f g h i'}\n":                                {"line 3", "admin.token", "ASCII"},
-		minimal + "listeners:\n  - {protocol: http}\n":                                   {"line 4", "listeners[0].protocol", "kafka, admin, geo"},
-		minimal + "listeners:\n  - {protocol: kafka}\n  - {protocol: kafka}\n":           {"line 5", "listeners[1].name", "twice"},
-		minimal + "listeners:\n  - {protocol: kafka}\n  - {protocol: kafka, name: b}\n":  {"line 5", "bound by another listener"},
-		minimal + "listeners:\n  - {protocol: kafka, bind: ':9092'}\n":                   {"line 4", "listeners[0].advertise", "is required"},
-		minimal + "listeners:\n  - {protocol: kafka, bind: '::1:9092'}\n":                {"line 4", "host:port"},
-		minimal + "listeners:\n  - {protocol: kafka, advertise: '0.0.0.0:1'}\n":          {"line 4", "nobody can connect"},
-		minimal + "listeners:\n  - {protocol: geo}\n":                                    {"line 4", "listeners[0].tls", "required for geo"},
-		minimal + "listeners:\n  - {protocol: geo, tls: {cert: a, key: b}}\n":            {"line 4", "listeners[0].tls.ca"},
-		minimal + "listeners:\n  - {protocol: kafka, tls: {cert: a}}\n":                  {"line 4", "needs cert and key"},
-		minimal + "listeners:\n  - {protocol: kafka, tls: {ca: c, cert: a, key: b}}\n":   {"line 4", "not supported"},
-		minimal + "links:\n  - {region: us, via: 'h:1'}\n":                               {"line 4", "links[0].region", "itself"},
-		minimal + "links:\n  - {region: eu, via: ':1'}\n":                                {"line 4", "links[0].via", "host"},
-		minimal + "links:\n  - {region: eu, via: 'h:1'}\n  - {region: eu, via: 'h:1'}\n": {"line 5", "links[1].region", "twice"},
-		minimal + "---\n" + minimal:                                                      {"only one YAML document"},
-		"region: [us]\n":                                                                 {"line 1"},
-		"\tregion: us\n":                                                                 {"line 1"},
+		"regoin: {name: us}\n":                                                                              {"line 1", "no such key: regoin"},
+		"region:\n  name: us\n  nmae: x\n":                                                                  {"line 3", "no such key: nmae"},
+		"data_dir: /d\nregion: {name: US}\n":                                                                {"line 2", "region.name", "[a-z]"},
+		"data_dir: /d\n":                                                                                    {"region.name", "is required"},
+		"region: {name: us}\n":                                                                              {"data_dir", "is required"},
+		minimal + "durability: maybe\n":                                                                     {"line 3", "durability", "fsync, interval, none"},
+		minimal + "durability: fsync\ndurability: none\n":                                                   {"line 4", "durability"},
+		minimal + "shards: 0\n":                                                                             {"line 3", "shards", "1 to 1024"},
+		minimal + "flush_interval: 1x\n":                                                                    {"line 3", `"1x" is no duration`},
+		minimal + "flush_interval: 0s\n":                                                                    {"line 3", "flush_interval", "1ms to 1m0s"},
+		minimal + "limits:\n  tail_cache: 64 MB\n":                                                          {"line 4", `"64 MB" is no size`},
+		minimal + "limits:\n  request_bytes: 2GiB\n":                                                        {"line 4", "limits.request_bytes", "64KiB to 1GiB, not 2GiB"},
+		minimal + "limits: {request_memory: 1MiB}\n":                                                        {"line 3", "limits.request_memory", "100MiB"},
+		minimal + "log: {level: loud}\n":                                                                    {"line 3", "log.level"},
+		minimal + "kafka: {message_max_bytes: 200MiB}\n":                                                    {"limits.append_memory", "200MiB"},
+		minimal + "config_store: {consul: {address: x}}\n":                                                  {"line 3", "config_store.consul", "not in this version"},
+		minimal + "admin: {token: short}\n":                                                                 {"line 3", "admin.token", "at least 16"},
+		minimal + "admin: {token: 'a b c d e f g h i'}\n":                                                   {"line 3", "admin.token", "ASCII"},
+		minimal + "listeners:\n  - {protocol: http}\n":                                                      {"line 4", "listeners[0].protocol", "kafka, admin, geo"},
+		minimal + "listeners:\n  - {protocol: kafka}\n  - {protocol: kafka}\n":                              {"line 5", "listeners[1].name", "twice"},
+		minimal + "listeners:\n  - {protocol: kafka}\n  - {protocol: kafka, name: b}\n":                     {"line 5", "bound by another listener"},
+		minimal + "listeners:\n  - {protocol: kafka, bind: ':9092'}\n":                                      {"line 4", "listeners[0].advertise", "is required"},
+		minimal + "listeners:\n  - {protocol: kafka, bind: '::1:9092'}\n":                                   {"line 4", "host:port"},
+		minimal + "listeners:\n  - {protocol: kafka, advertise: '0.0.0.0:1'}\n":                             {"line 4", "nobody can connect"},
+		minimal + "listeners:\n  - {protocol: geo}\n":                                                       {"line 4", "listeners[0].tls", "required for geo"},
+		minimal + "listeners:\n  - {protocol: geo, tls: {cert: a, key: b}}\n":                               {"line 4", "listeners[0].tls.ca"},
+		minimal + "listeners:\n  - {protocol: kafka, tls: {cert: a}}\n":                                     {"line 4", "needs cert and key"},
+		minimal + "listeners:\n  - protocol: kafka\n    sasl:\n":                                            {"line 5", "sasl", "nothing"},
+		minimal + "listeners:\n  - {protocol: kafka, tls: ~}\n":                                             {"line 4", "tls", "nothing"},
+		minimal + "listeners:\n  - {protocol: admin, sasl: {}}\n":                                           {"line 4", "listeners[0].sasl", "kafka"},
+		minimal + "listeners:\n  - {protocol: kafka, sasl: {mechanisms: [GSSAPI]}}\n":                       {"line 4", "PLAIN", "GSSAPI"},
+		minimal + "listeners:\n  - {protocol: kafka, sasl: {mechanisms: [PLAIN, PLAIN]}}\n":                 {"line 4", "twice"},
+		minimal + "listeners:\n  - {protocol: kafka, sasl: {session: 1ms}}\n":                               {"line 4", "sasl.session"},
+		minimal + "listeners:\n  - {protocol: kafka, sasl: {}, namespace: a/b}\n":                           {"line 4", "namespace", "the user's"},
+		minimal + "listeners:\n  - {protocol: kafka, namespace: a}\n":                                       {"line 4", "namespace", "tenant/namespace"},
+		minimal + "listeners:\n  - {protocol: kafka, max_connections: -1}\n":                                {"line 4", "max_connections"},
+		minimal + "listeners:\n  - {protocol: kafka, bind: '10.0.0.1:9092', sasl: {mechanisms: [PLAIN]}}\n": {"line 4", "PLAIN", "tls"},
+		minimal + "links:\n  - {region: us, via: 'h:1'}\n":                                                  {"line 4", "links[0].region", "itself"},
+		minimal + "links:\n  - {region: eu, via: ':1'}\n":                                                   {"line 4", "links[0].via", "host"},
+		minimal + "links:\n  - {region: eu, via: 'h:1'}\n  - {region: eu, via: 'h:1'}\n":                    {"line 5", "links[1].region", "twice"},
+		minimal + "---\n" + minimal:                                                                         {"only one YAML document"},
+		"region: [us]\n":                                                                                    {"line 1"},
+		"\tregion: us\n":                                                                                    {"line 1"},
 	} {
 		_, err := Parse([]byte(text))
 		if err == nil || rhumb.KindOf(err) != rhumb.KindInvalid {
@@ -149,6 +158,25 @@ func TestRefusalsNameLineAndField(t *testing.T) {
 		}
 		if strings.Contains(err.Error(), "config.Config") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %q is not for users", text, err)
+		}
+	}
+}
+
+// What is offered follows from who could listen: a password goes over the network
+// only inside of TLS.
+func TestPlainNeedsTLSOrLoopback(t *testing.T) {
+	for door, want := range map[string]string{
+		"bind: '127.0.0.1:9092'":                               "SCRAM-SHA-512 SCRAM-SHA-256 PLAIN",
+		"bind: '10.0.0.1:9092'":                                "SCRAM-SHA-512 SCRAM-SHA-256",
+		"bind: ':9092', advertise: 'h:9092'":                   "SCRAM-SHA-512 SCRAM-SHA-256",
+		"bind: '10.0.0.1:9092', tls: {cert: c, key: k}":        "SCRAM-SHA-512 SCRAM-SHA-256 PLAIN",
+		"bind: '10.0.0.1:9092', tls: {ca: a, cert: c, key: k}": "SCRAM-SHA-512 SCRAM-SHA-256 PLAIN",
+	} {
+		c, err := Parse([]byte(minimal + "listeners:\n  - {protocol: kafka, sasl: {}, " + door + "}\n"))
+		if err != nil {
+			t.Errorf("%s: %v", door, err)
+		} else if got := strings.Join(c.Listeners[0].SASL.Mechanisms, " "); got != want {
+			t.Errorf("%s offers %s", door, got)
 		}
 	}
 }

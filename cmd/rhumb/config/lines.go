@@ -73,3 +73,20 @@ func child(n *yaml.Node, part string) (*yaml.Node, int) {
 	}
 	return nil, 0
 }
+
+// guards are keys that protect a listener. One with nothing behind it is null in
+// YAML, as if it were not there, and would leave the listener open.
+var guards = map[string]bool{"tls": true, "sasl": true}
+
+// hollow gives the first of these keys that has nothing behind it, nil if none has.
+func (l *lines) hollow(n *yaml.Node) *yaml.Node {
+	for i, c := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && guards[c.Value] && n.Content[i+1].Tag == "!!null" {
+			return c
+		}
+		if found := l.hollow(c); found != nil {
+			return found
+		}
+	}
+	return nil
+}

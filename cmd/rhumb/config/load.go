@@ -74,6 +74,9 @@ func parse(raw []byte) (Config, *lines, error) {
 	if err := yaml.Unmarshal(raw, &at.root); err != nil {
 		return Config{}, nil, fmt.Errorf("config: %s", cleanYAML(err))
 	}
+	if n := at.hollow(&at.root); n != nil {
+		return Config{}, nil, fmt.Errorf("config: line %d: %s: has nothing in it: say what is meant, or leave it out", n.Line, n.Value)
+	}
 	return c, at, nil
 }
 
@@ -110,6 +113,9 @@ func (c *Config) complete() {
 		}
 		if l.Bind == "" {
 			l.Bind = defaultBind(l.Protocol)
+		}
+		if l.SASL != nil && len(l.SASL.Mechanisms) == 0 {
+			l.SASL = &SASL{Mechanisms: l.mechanisms(), Session: l.SASL.Session}
 		}
 		if l.Advertise == "" && !needsAdvertise(l.Bind) {
 			l.Advertise = l.Bind

@@ -45,6 +45,8 @@ func fieldsOf(v reflect.Value, prefix string) []Field {
 			out = append(out, fieldsOf(value, path+".")...)
 		case kind == reflect.Pointer:
 			out = append(out, fieldsOf(reflect.New(f.Type.Elem()).Elem(), path+".")...)
+		case kind == reflect.Slice && f.Type.Elem().Kind() != reflect.Struct:
+			out = append(out, Field{Path: path, Doc: doc})
 		case kind == reflect.Slice:
 			out = append(out, Field{Path: path, Doc: doc})
 			out = append(out, fieldsOf(reflect.New(f.Type.Elem()).Elem(), path+"[].")...)

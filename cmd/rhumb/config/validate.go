@@ -101,6 +101,8 @@ func (c *Config) checkLimits() error {
 		{"limits.partitions", int64(l.Partitions), 1, 10_000_000, numberText},
 		{"limits.group_memory", int64(l.GroupMemory), int64(c.Groups.MaxBytes), most, bytesText},
 		{"limits.connections", int64(l.Connections), 1, 1 << 20, numberText},
+		{"limits.connections_per_address", int64(l.ConnectionsPerAddress), 0, 1 << 20, numberText},
+		{"limits.connection_rate", int64(l.ConnectionRate), 0, 1 << 20, numberText},
 	} {
 		if err := r.check(); err != nil {
 			return err
@@ -138,6 +140,8 @@ func (c *Config) checkKafka() error {
 	for _, r := range []numberRange{
 		{"kafka.partitions", int64(k.Partitions), 1, 10_000, numberText},
 		{"kafka.message_max_bytes", int64(k.MessageMaxBytes), 1 << 10, int64(c.Limits.RequestBytes), bytesText},
+		{"kafka.idle_timeout", int64(k.IdleTimeout), int64(time.Second), int64(day), durationText},
+		{"kafka.failed_login_delay", int64(k.FailedLogin), int64(time.Millisecond), int64(10 * time.Second), durationText},
 		{"kafka.retention", int64(k.Retention), -1, int64(100 * 365 * day), durationText},
 		{"kafka.retention_bytes", int64(k.RetentionBytes), -1, 1 << 60, bytesText},
 	} {
@@ -217,8 +221,9 @@ func (c *Config) checkListener(l *Listener, at string) error {
 		return refuse(at+".tls", "needs cert and key")
 	case t.CA == "" && l.Protocol == ProtocolGeo:
 		return refuse(at+".tls.ca", "is required for geo")
-	case t.CA != "" && l.Protocol == ProtocolKafka:
-		return refuse(at+".tls.ca", "client certificates of Kafka clients are not supported by this version")
+	}
+	if err := l.checkClients(at); err != nil {
+		return err
 	}
 	if l.Protocol == ProtocolAdmin && !isLoopback(host) && c.Admin.Token == "" && (l.TLS == nil || l.TLS.CA == "") {
 		return refuse(at+".bind", "%s is not loopback: set admin.token or admin.token_file, or tls.ca for client certificates", l.Bind)

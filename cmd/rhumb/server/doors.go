@@ -2,11 +2,11 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"time"
 
+	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/broker/kafka"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
@@ -66,16 +66,15 @@ func (s *Server) openKafka(context.Context) error {
 		Broker: s.room.broker, NodeID: nodeID(s.room.self.Number, 0), Rack: string(s.cfg.Region.Name), Logger: s.log,
 		MaxRequest: int(limits.RequestBytes), RequestBudget: int64(limits.RequestMemory),
 		FetchBudget: int64(limits.ResponseMemory), MaxConnections: limits.Connections,
+		MaxPerAddress: limits.ConnectionsPerAddress, AcceptRate: limits.ConnectionRate,
+		IdleTimeout: s.cfg.Kafka.IdleTimeout.Std(), FailedLoginDelay: s.cfg.Kafka.FailedLogin.Std(),
+		Accounts: s.accounts(),
 	})
 	if err != nil {
 		return err
 	}
 	for _, l := range s.listeners(config.ProtocolKafka) {
-		var conf *tls.Config
-		if l.TLS != nil {
-			conf = certs.Server(s.in.certs[l.Name])
-		}
-		door := kafka.Listener{Name: l.Name, Bind: l.Bind, Advertise: l.Advertise, TLS: conf}
+		door := s.kafkaListener(l)
 		if bound := s.in.tcp[l.Name]; bound != nil {
 			err = k.AddListener(door, bound)
 		} else {
@@ -85,9 +84,25 @@ func (s *Server) openKafka(context.Context) error {
 			return errors.Join(err, k.Close())
 		}
 	}
-	s.room.kafka = k
+	s.kafka.Store(k)
 	s.parts.start("Kafka listeners", k.Serve, k.Shutdown)
 	return nil
+}
+
+func (s *Server) kafkaListener(l config.Listener) kafka.Listener {
+	door := kafka.Listener{Name: l.Name, Bind: l.Bind, Advertise: l.Advertise, Namespace: l.Space(), MaxConnections: l.MaxConnections}
+	if l.TLS != nil {
+		door.TLS = certs.KafkaServer(s.in.certs[l.Name])
+	}
+	if l.SASL != nil {
+		door.SASL = &kafka.SASL{Mechanisms: l.SASL.Mechanisms, Session: l.SASL.Session.Std()}
+	}
+	return door
+}
+
+// accounts are the users of the mesh, as this region sees them.
+func (s *Server) accounts() broker.Accounts {
+	return broker.Accounts{View: s.room.view, By: s.writer()}
 }
 
 func (s *Server) openAdmin(context.Context) error {

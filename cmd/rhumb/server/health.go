@@ -31,6 +31,7 @@ func (s *Server) health() admin.Health {
 	if v := s.room.view.Status(); v.State != configstore.StateCurrent {
 		problem("configuration store", v.State.String(), "%v; the last good copy is in force, changes wait", v.Err)
 	}
+	s.certificateProblems(problem)
 	if s.room.links != nil {
 		for _, l := range s.room.links.Status().Links {
 			if l.State == replicator.LinkDisconnected || l.State == replicator.LinkRefused {
@@ -120,7 +121,7 @@ func (s *Server) storageEvents() storage.Events {
 
 // metrics gives the figures of parts that do not know the exporter.
 func (s *Server) metrics() []func(emit func(admin.Metric)) {
-	return []func(emit func(admin.Metric)){func(emit func(admin.Metric)) {
+	return []func(emit func(admin.Metric)){s.clientFigures, func(emit func(admin.Metric)) {
 		disk, reg, view := s.room.store.Health(), s.room.region.Health(), s.room.view.Status()
 		gauge := func(name, help string, v float64) { emit(admin.Metric{Name: name, Help: help, Value: v}) }
 		gauge("rhumb_storage_free_bytes", "Free space of the disk that holds the data directory.", float64(disk.Free))

@@ -51,9 +51,10 @@ type Server struct {
 	killed  chan struct{} // closed by Kill
 	killing sync.Once
 	ended   chan struct{} // closed when Run has returned
-	serving atomic.Bool   // between ready and the beginning of the stop
-	in      inputs        // set by open
-	room    rooms         // set by open, before ready is closed
+	kafka   atomic.Pointer[kafka.Server]
+	serving atomic.Bool // between ready and the beginning of the stop
+	in      inputs      // set by open
+	room    rooms       // set by open, before ready is closed
 }
 
 // rooms are what the server wired together.
@@ -63,7 +64,6 @@ type rooms struct {
 	self    configstore.Region
 	region  *region.Region
 	broker  *broker.Broker
-	kafka   *kafka.Server
 	links   *replicator.Manager // nil without a geo listener
 	closers []func() error      // what no part closes, in the order of opening
 }

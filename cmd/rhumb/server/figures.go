@@ -1,0 +1,48 @@
+package server
+
+import (
+	"time"
+
+	"github.com/rhumbmq/rhumb/broker/admin"
+)
+
+// clientFigures are the metrics of the Kafka listeners and of certificates.
+func (s *Server) clientFigures(emit func(admin.Metric)) {
+	if k := s.kafka.Load(); k != nil {
+		st := k.Stats()
+		emit(admin.Metric{Name: "rhumb_kafka_connections", Help: "Open connections of Kafka clients.", Value: float64(st.Connections)})
+		for _, c := range []struct {
+			name, help string
+			value      int64
+		}{
+			{"rhumb_kafka_connections_accepted_total", "Connections of Kafka clients that were taken.", st.Accepted},
+			{"rhumb_kafka_connections_refused_total", "Connections of Kafka clients that were over a limit.", st.Refused},
+			{"rhumb_kafka_logins_total", "Logins of Kafka clients that were taken.", st.Logins},
+			{"rhumb_kafka_logins_failed_total", "Logins of Kafka clients that were refused.", st.LoginsFailed},
+		} {
+			emit(admin.Metric{Name: c.name, Help: c.help, Value: float64(c.value), Counter: true})
+		}
+	}
+	for name, source := range s.in.certs {
+		emit(admin.Metric{Name: "rhumb_certificate_expiry_seconds", Help: "When the first certificate of a listener ends, in seconds since 1970.",
+			Labels: []string{"listener", name}, Value: float64(source.Current().Expiry().Unix())})
+	}
+}
+
+// expirySoon is how long before its end a certificate is a problem.
+const expirySoon = 30 * 24 * time.Hour
+
+// certificateProblems tells of certificates that end soon, and of files that
+// cannot be used.
+func (s *Server) certificateProblems(problem func(part, state, format string, args ...any)) {
+	for name, source := range s.in.certs {
+		switch end := source.Current().Expiry(); {
+		case source.Err() != nil:
+			problem("listener "+name, "certificate refused", "%v; the one before stays in use", source.Err())
+		case time.Until(end) <= 0:
+			problem("listener "+name, "certificate expired", "it ended at %s; put a new one into the file, no restart is needed", end.UTC().Format(time.RFC3339))
+		case time.Until(end) < expirySoon:
+			problem("listener "+name, "certificate expires", "it ends at %s; put a new one into the file, no restart is needed", end.UTC().Format(time.RFC3339))
+		}
+	}
+}
