@@ -10,10 +10,10 @@ BENCH ?= .
 SOURCES := $(shell $(GO) list -f '{{.Dir}}' ./... 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: clients help build check test race lint fmt mutants sim bench fuzz cross tidy clean
+.PHONY: clients compat-tools compat-record help build check test race lint fmt mutants sim bench fuzz cross tidy clean
 
 help: ## print this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
 build: ## build the binary into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/rhumb
@@ -31,6 +31,12 @@ lint: ## gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l $(SOURCES)); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
+
+compat-tools: ## what Kafka's command-line tools print of a region, compared with what they print of Kafka
+	$(GO) test -count=1 -v -run 'TestKafkaTools' ./e2e/clients | grep -v '"level"'
+
+compat-record: ## start a real Kafka from the jars of the tools, and keep its answers as golden files
+	$(GO) test -count=1 -v -run 'TestKafkaTools' ./e2e/clients -kafka
 
 clients: ## get the foreign clients that make test tries, into the cache folder (python3, node, mvn, javac must be there)
 	e2e/clients/install.sh

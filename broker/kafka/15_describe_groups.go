@@ -54,6 +54,7 @@ func describeGroup(who *caller, name string) kmsg.DescribeGroupsResponseGroup {
 		g.ErrorCode, g.ErrorMessage = codeOf(scopeGroup, err), text(err)
 		if rhumb.KindOf(err) == rhumb.KindNotFound {
 			g.State = "Dead"
+			g.ErrorMessage = kmsg.StringPtr("Group " + name + " not found.") // as Kafka words it: tools print it
 		}
 		return g
 	}

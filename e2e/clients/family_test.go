@@ -40,9 +40,6 @@ var families = []family{
 var stepNames = []string{"topics", "configs", "produce-none", "produce-gzip", "produce-snappy", "produce-lz4", "produce-zstd", "idempotent",
 	"group", "commits", "time", "delete-records", "groups", "delete-topics"}
 
-// unserved are steps that a region cannot take, with what is missing.
-var unserved = map[string]string{"configs": "AlterConfigs and IncrementalAlterConfigs"}
-
 // missing skips the test, or fails it where nobody can help.
 func missing(t *testing.T, format string, args ...any) {
 	t.Helper()
@@ -170,9 +167,7 @@ func TestClientSteps(t *testing.T) {
 			}
 			err := s.cmd.Wait()
 			for _, name := range stepNames {
-				if what := unserved[name]; what != "" && !done[name] {
-					t.Logf("%s: a region lacks %s", name, what)
-				} else if !done[name] {
+				if !done[name] {
 					t.Errorf("step %s was not done (%v)\n%s", name, err, tail(s.errors.String()))
 				}
 			}

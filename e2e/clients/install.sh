@@ -31,12 +31,14 @@ install_kafkajs() {
 }
 
 install_java() {
-	local lists=("$here/java/pom.xml" "$here/java/Client.java")
+	local lists=("$here/java/pom.xml" "$here/java/Client.java" "$here/tools/Tools.java")
 	fresh java "${lists[@]}" && return
 	rm -rf "$cache/java"
 	mkdir -p "$cache/java/classes"
 	mvn -q -B -f "$here/java/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$cache/java/lib"
-	javac -cp "$cache/java/lib/*" -d "$cache/java/classes" "$here/java/Client.java"
+	mkdir "$cache/java/tools" # Tools.java loads these itself
+	mv "$cache"/java/lib/kafka-tools-[0-9]*.jar "$cache/java/tools/"
+	javac -cp "$cache/java/lib/*" -d "$cache/java/classes" "$here/java/Client.java" "$here/tools/Tools.java"
 	stamp "${lists[@]}" >"$cache/java/.stamp"
 }
 
