@@ -40,6 +40,8 @@ type Config struct {
 	Topics Topics
 	Logs   Logs
 	Data   Data
+	// Users are those of the mesh. Nil: the node keeps none.
+	Users Users
 	// Links gives the links' state. Nil: the region has none.
 	Links func() []Link
 	// Regions gives all regions of the mesh with their admin addresses. Nil:

@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -67,7 +69,7 @@ func nextStep(k rhumb.Kind) string {
 func apiError(err error) api.Error {
 	k := rhumb.KindOf(err)
 	e := api.Error{Kind: k.String(), Message: err.Error()}
-	if next := nextStep(k); next != "" {
+	if next := nextStep(k); next != "" && !strings.Contains(e.Message, "'rhumb ") {
 		e.Message += "; " + next
 	}
 	return e
@@ -79,5 +81,10 @@ func writeError(w http.ResponseWriter, err error) {
 	if k.Retriable() {
 		w.Header().Set("Retry-After", "1")
 	}
-	writeJSON(w, statusOf(k), api.ErrorBody{Error: apiError(err)})
+	status := statusOf(k)
+	if errors.Is(err, errNoToken) || errors.Is(err, errOtherToken) {
+		status = http.StatusUnauthorized
+		w.Header().Set("WWW-Authenticate", `Bearer realm="rhumb"`)
+	}
+	writeJSON(w, status, api.ErrorBody{Error: apiError(err)})
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -62,10 +63,17 @@ func (s *Server) checkCaller(r *http.Request) error {
 		return nil
 	}
 	if !bearer {
-		return rhumb.Errorf(rhumb.KindForbidden, "this API asks for a token: set RHUMB_TOKEN, or use a client certificate")
+		return rhumb.Errorf(rhumb.KindForbidden, "%w: set RHUMB_TOKEN, or use a client certificate", errNoToken)
 	}
-	return rhumb.Errorf(rhumb.KindForbidden, "the token is not the one of this region: check RHUMB_TOKEN")
+	return rhumb.Errorf(rhumb.KindForbidden, "%w: check RHUMB_TOKEN", errOtherToken)
 }
+
+// Errors of callers who have not said who they are. HTTP tells them from what is
+// forbidden to everybody.
+var (
+	errNoToken    = errors.New("this API asks for a token")
+	errOtherToken = errors.New("the token is not the one of this region")
+)
 
 // sameToken compares in constant time, without giving away the length.
 func sameToken(a, b string) bool {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
@@ -44,6 +46,9 @@ func (s *Server) table() []route {
 		{method: "GET", path: topic, json: s.topicDescribe},
 		{method: "DELETE", path: topic, change: true, json: s.topicDelete},
 		{method: "GET", path: api.Prefix + "/gaps", json: s.gapList},
+		{method: "GET", path: api.Prefix + "/users", json: s.userList},
+		{method: "POST", path: api.Prefix + "/users", change: true, body: maxSmallBody, json: s.userChange},
+		{method: "DELETE", path: api.Prefix + "/users", change: true, json: s.userDelete},
 		{method: "POST", path: topic + "/records", body: maxRequestBody, json: s.produce},
 		{method: "GET", path: partition + "/records", json: s.consume},
 		{method: "GET", path: partition + "/digest", stream: s.digest},
@@ -53,14 +58,26 @@ func (s *Server) table() []route {
 // Handler gives the whole API, for servers of others and for tests.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
+	methods := map[string][]string{}
 	for _, rt := range s.routes {
+		methods[rt.path] = append(methods[rt.path], rt.method)
 		mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(rt, w, r) })
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, rhumb.Errorf(rhumb.KindUnsupported, "no call %s %s: %s/openapi.yaml lists all of them",
-			r.Method, r.URL.Path, api.Prefix))
-	})
+	for path, known := range methods {
+		slices.Sort(known)
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", strings.Join(known, ", "))
+			s.noCall(w, r, http.StatusMethodNotAllowed)
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.noCall(w, r, http.StatusNotFound) })
 	return mux
+}
+
+// noCall answers a request that is no call of the API.
+func (s *Server) noCall(w http.ResponseWriter, r *http.Request, status int) {
+	err := rhumb.Errorf(rhumb.KindUnsupported, "no call %s %s: %s/openapi.yaml lists all of them", r.Method, r.URL.Path, api.Prefix)
+	writeJSON(w, status, api.ErrorBody{Error: api.Error{Kind: rhumb.KindOf(err).String(), Message: err.Error()}})
 }
 
 // serve runs the checks that all calls share, then the call.

@@ -101,7 +101,11 @@ func TestOpenAPIMatchesTheHandlers(t *testing.T) {
 			bad: "/admin/v1/topics/public/default/none"},
 		"DELETE /admin/v1/topics/{tenant}/{namespace}/{topic}": {target: "/admin/v1/topics/public/default/new",
 			bad: "/admin/v1/topics/public/default/none"},
-		"GET /admin/v1/gaps": {target: "/admin/v1/gaps?topic=orders", bad: "/admin/v1/gaps?topic=a/b"},
+		"GET /admin/v1/users": {target: "/admin/v1/users"},
+		"POST /admin/v1/users": {target: "/admin/v1/users", body: `{"name": "alice", "create": true, "grant": ["public/default"]}`,
+			bad: "/admin/v1/users"},
+		"DELETE /admin/v1/users": {target: "/admin/v1/users?name=alice", bad: "/admin/v1/users?name=nobody"},
+		"GET /admin/v1/gaps":     {target: "/admin/v1/gaps?topic=orders", bad: "/admin/v1/gaps?topic=a/b"},
 		"POST /admin/v1/topics/{tenant}/{namespace}/{topic}/records": {target: "/admin/v1/topics/public/default/orders/records",
 			body: `{"partition": 1, "records": [{"key": "k", "value": {"base64": "/w=="}, "headers": [{"key": "h", "value": null}], "timestamp": "5"}]}`,
 			bad:  "/admin/v1/topics/public/default/orders/records"},
@@ -178,16 +182,50 @@ func TestGuard(t *testing.T) {
 		{"foreign page", open, "/admin/v1/region", []string{"Origin", "http://evil.example"}, 403},
 		{"null origin", open, "/admin/v1/region", []string{"Origin", "null"}, 403},
 		{"cross-site fetch", open, "/admin/v1/region", []string{"Sec-Fetch-Site", "cross-site"}, 403},
-		{"no token", closed, "/admin/v1/region", nil, 403},
-		{"wrong token", closed, "/admin/v1/region", []string{"Authorization", "Bearer secrets"}, 403},
+		{"no token", closed, "/admin/v1/region", nil, 401},
+		{"wrong token", closed, "/admin/v1/region", []string{"Authorization", "Bearer secrets"}, 401},
 		{"token", closed, "/admin/v1/region", []string{"Authorization", "Bearer secret"}, 200},
-		{"metrics need the token", closed, "/metrics", nil, 403},
+		{"metrics need the token", closed, "/metrics", nil, 401},
 		{"health does not", closed, "/healthz", nil, 200},
-		{"no such call", closed, "/admin/v2/x", nil, 501},
+		{"no such call", closed, "/admin/v2/x", nil, 404},
 	} {
-		if w := do(c.h, "GET", c.target, "", c.header...); w.Code != c.want {
+		w := do(c.h, "GET", c.target, "", c.header...)
+		if w.Code != c.want {
 			t.Errorf("%s: status %d, want %d: %s", c.name, w.Code, c.want, w.Body)
 		}
+		if asks := w.Header().Get("WWW-Authenticate") != ""; asks != (w.Code == 401) {
+			t.Errorf("%s: it says how to log in: %v", c.name, asks)
+		}
+	}
+}
+
+func TestWrongMethodIsNamed(t *testing.T) {
+	h := newServer(t, sample(t).Config()).Handler()
+	for target, allow := range map[string]string{"/admin/v1/region": "GET", "/admin/v1/users": "DELETE, GET, POST",
+		"/admin/v1/topics/public/default/orders": "DELETE, GET"} {
+		if w := do(h, "PUT", target, ""); w.Code != 405 || w.Header().Get("Allow") != allow {
+			t.Errorf("%s: %d, allows %q: %s", target, w.Code, w.Header().Get("Allow"), w.Body)
+		}
+	}
+	if w := do(h, "PUT", "/nowhere", ""); w.Code != 404 {
+		t.Errorf("no such path: %d", w.Code)
+	}
+}
+
+// What is told of a user has nothing of the password in it.
+func TestUsersTellNoSecrets(t *testing.T) {
+	us := sample(t)
+	h := newServer(t, us.Config()).Handler()
+	v := `{"salt": "c2FsdA==", "iterations": 4096, "stored_key": "` + strings.Repeat("A", 43) + `=", "server_key": "` + strings.Repeat("B", 42) + `A="}`
+	if w := do(h, "POST", "/admin/v1/users", `{"name": "alice", "create": true, "sha256": `+v+`}`); w.Code != 200 {
+		t.Fatalf("%d: %s", w.Code, w.Body)
+	}
+	w := do(h, "GET", "/admin/v1/users", "")
+	if text := w.Body.String(); !strings.Contains(text, `"mechanisms":["SCRAM-SHA-256"]`) || strings.Contains(text, "c2FsdA") || strings.Contains(text, "AAAA") {
+		t.Errorf("%s", text)
+	}
+	if w := do(h, "POST", "/admin/v1/users", `{"name": "alice", "sha256": {"salt": "c2FsdA==", "iterations": 1, "stored_key": "", "server_key": ""}}`); w.Code != 400 {
+		t.Errorf("a broken verifier: %d: %s", w.Code, w.Body)
 	}
 }
 

@@ -11,7 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/admin"
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/configstore/embedded"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/internal/version"
@@ -29,6 +32,7 @@ type Region struct {
 	regions []admin.RegionEntry
 	edges   []admin.Edge
 	health  admin.Health
+	users   broker.Accounts
 }
 
 type topic struct {
@@ -39,7 +43,12 @@ type topic struct {
 // New makes an empty region. Ids are made of its number, so that output is the
 // same in each run.
 func New(name rhumb.RegionName, number rhumb.RegionNumber) *Region {
+	view, err := configstore.OpenView(context.Background(), configstore.ViewConfig{Store: embedded.NewMemory(), Keeper: &configstore.MemoryKeeper{}, CreateMesh: true})
+	if err != nil {
+		panic(err) // a store in memory has no reason to fail
+	}
 	return &Region{
+		users: broker.Accounts{View: view, By: "region " + string(name)},
 		Identity: admin.Identity{Name: name, Number: number, Node: int32(number) * 1000,
 			Mesh: rhumb.UUID{1}, Cluster: rhumb.UUID{2, byte(number)}, Data: rhumb.UUID{3, byte(number)}},
 		changed: make(chan struct{}),
@@ -50,7 +59,7 @@ func New(name rhumb.RegionName, number rhumb.RegionNumber) *Region {
 
 // Config gives the configuration of an admin server for this region.
 func (r *Region) Config() admin.Config {
-	return admin.Config{Identity: r.Identity, Topics: r, Logs: r, Data: r, Logger: slog.New(slog.DiscardHandler),
+	return admin.Config{Identity: r.Identity, Topics: r, Logs: r, Data: r, Users: r.users, Logger: slog.New(slog.DiscardHandler),
 		Version: version.Info{Version: "v0.0.0-test", Commit: "0123456789abcdef", Go: "go1", Platform: "test/test"},
 		Links:   func() []admin.Link { return locked(r, func() []admin.Link { return r.links }) },
 		Regions: func() []admin.RegionEntry { return locked(r, func() []admin.RegionEntry { return r.regions }) },

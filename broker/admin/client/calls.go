@@ -102,3 +102,23 @@ func (c *Client) Consume(ctx context.Context, q ConsumeQuery) (api.RecordList, e
 	}
 	return get[api.RecordList](ctx, c, partitionPath(q.Topic, q.Partition)+"/records", query)
 }
+
+// Users asks for all users of the mesh, by name.
+func (c *Client) Users(ctx context.Context) ([]api.User, error) {
+	list, err := get[api.UserList](ctx, c, api.Prefix+"/users", nil)
+	return list.Users, err
+}
+
+// ChangeUser makes or changes a user.
+func (c *Client) ChangeUser(ctx context.Context, change api.UserChange) (api.User, error) {
+	var u api.User
+	err := c.call(ctx, "POST", api.Prefix+"/users", nil, change, &u)
+	return u, err
+}
+
+// DeleteUser deletes a user and gives it as it was.
+func (c *Client) DeleteUser(ctx context.Context, name rhumb.UserName) (api.User, error) {
+	var was api.User
+	err := c.call(ctx, "DELETE", api.Prefix+"/users", url.Values{"name": {string(name)}}, nil, &was)
+	return was, err
+}

@@ -114,7 +114,7 @@ func (s *Server) openAdmin(context.Context) error {
 				Name: s.cfg.Region.Name, Number: s.room.self.Number, Mesh: mesh, Cluster: s.room.broker.ClusterID(),
 				Data: data, Node: nodeID(s.room.self.Number, 0),
 			},
-			Topics: live, Logs: live, Data: live,
+			Topics: live, Logs: live, Data: live, Users: s.accounts(),
 			Links: s.links, Regions: s.regions, Edges: s.edges, Health: s.health,
 			Metrics: s.metrics(), Token: s.cfg.Admin.Token,
 			StopGrace: time.Second, Logger: s.log,

@@ -236,7 +236,7 @@ func TestAdminBeyondLoopbackNeedsAToken(t *testing.T) {
 	f = start(t, cfg)
 	_, port, _ := net.SplitHostPort(f.server.in.tcp["admin"].Addr().String())
 	url := "http://" + net.JoinHostPort("127.0.0.1", port)
-	for token, want := range map[string]int{"": 403, "0123456789abcdeX": 403, cfg.Admin.Token: 200} {
+	for token, want := range map[string]int{"": 401, "0123456789abcdeX": 401, cfg.Admin.Token: 200} {
 		if code, body := get(url+"/admin/v1/topics", token); code != want {
 			t.Errorf("with token %q: %d, want %d: %s", token, code, want, body)
 		}
