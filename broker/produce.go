@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -74,7 +76,7 @@ func (b *Broker) append(item *AppendItem, done func(AppendAnswer)) {
 	s := b.settingsOf(item.Topic)
 	h, err := b.checkBatch(item.Records, s)
 	if err != nil {
-		fail(err)
+		fail(located(err, item))
 		return
 	}
 	b.region.Append(p.Ref, AppendRequest{Batch: item.Records, Header: h}, func(r AppendResult) {
@@ -90,6 +92,18 @@ func (b *Broker) append(item *AppendItem, done func(AppendAnswer)) {
 		}
 		done(answer)
 	})
+}
+
+// located says of which partition the records are that an error names.
+func located(err error, item *AppendItem) error {
+	var refused *RecordsError
+	if errors.As(err, &refused) {
+		for i := range refused.Faults {
+			f := &refused.Faults[i]
+			f.Text = fmt.Sprintf("%s in topic partition %s-%d", f.Text, item.Topic.Topic.Short(), item.Partition)
+		}
+	}
+	return err
 }
 
 // stampedTime reads the time that a batch got when it was stored first, of which

@@ -57,7 +57,7 @@ func (b *Broker) checkRecords(batch []byte, s settings, now int64) (latest int64
 			return rhumb.Errorf(rhumb.KindInvalid, "record %d of the batch has offset delta %d", want, r.Delta)
 		}
 		if s.compacted && !r.HasKey {
-			fault(want, rhumb.Errorf(rhumb.KindInvalid, "records without a key"), "Compacted topic cannot accept message without key.")
+			fault(want, rhumb.Errorf(rhumb.KindInvalid, "records without a key"), "Compacted topic cannot accept message without key")
 		} else if !s.appendTime {
 			if text := s.misdated(r.Timestamp, now); text != "" {
 				fault(want, rhumb.Errorf(rhumb.KindInvalid, "%w", ErrTimestamp), text)

@@ -9,7 +9,9 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage"
 	"github.com/rhumbmq/rhumb/storage/vfs"
@@ -192,4 +194,84 @@ func (n *node) finishHistory(t *testing.T, at int) {
 	if got := n.sketch(); got != want {
 		t.Fatalf("at the end\n%s\nwant\n%s", got, want)
 	}
+}
+
+// A restart, clean or not, never lowers a partition's leader epoch (P93): clients
+// take a lower one for stale metadata and wait for ever.
+func TestP93LeaderEpochsNeverFall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
+		info := n.topic(testTopic, 3)
+		last := map[rhumb.PartitionRef]int32{}
+		for seed := range uint64(5) {
+			for _, p := range info.Partitions {
+				st, ok := n.State(p.Ref)
+				if !ok || st.LeaderEpoch < last[p.Ref] || st.LeaderEpoch <= 0 {
+					t.Fatalf("restart %d: epoch %d after %d", seed, st.LeaderEpoch, last[p.Ref])
+				}
+				last[p.Ref] = st.LeaderEpoch
+				n.append(p.Ref, makeBatch(1, 10, nil))
+			}
+			n = n.restart(seed, nil)
+		}
+	})
+}
+
+// Retention follows every layer that can say it, within a look of the region, and
+// without a restart; a topic that is not deleted from keeps its records.
+func TestRetentionFollowsItsSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		namespace := int64(-1)
+		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), func(c *Config, _ *storage.Config) {
+			c.NamespaceRetention = func(rhumb.Topic) (ms, bytes *int64) {
+				if namespace < 0 {
+					return nil, nil
+				}
+				return &namespace, nil
+			}
+		})
+		topic := n.topic(testTopic, 1)
+		ref := topic.Partitions[0].Ref
+		alter := func(key, value string) {
+			if _, err := n.AlterTopicConfigs(ctx, testTopic, setting(key, value)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		node := func(scope, key, value string) {
+			if err := n.AlterSettings(ctx, scope, setting(key, value)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hour := "3600000"
+		for _, step := range []struct {
+			what    string
+			change  func()
+			deletes bool
+		}{
+			{"nothing says it", func() {}, false},
+			{"all nodes", func() { node(AllNodes, "log.retention.ms", "1") }, true},
+			{"this node says more", func() { node("7000", "log.retention.ms", hour) }, false},
+			{"this node says less", func() { node("7000", "log.retention.ms", "1") }, true},
+			{"the namespace says more", func() { namespace = 3600_000 }, false},
+			{"the topic says less", func() { alter("retention.ms", "1") }, true},
+			{"the topic is compacted", func() { alter("cleanup.policy", "compact") }, false},
+			{"the topic is both", func() { alter("cleanup.policy", "compact,delete") }, true},
+			{"the topic says for ever", func() { alter("retention.ms", "-1") }, false},
+			{"the topic says a size", func() { alter("retention.bytes", "1") }, true},
+			{"the topic says nothing", func() { alter("retention.ms", ""); alter("retention.bytes", ""); alter("cleanup.policy", "") }, false},
+		} {
+			step.change()
+			now := time.Now().UnixMilli()
+			for range 2 {
+				n.append(ref, makeBatch(1, 900, func(h *codec.BatchHeader) { h.FirstTimestamp, h.MaxTimestamp = now, now }))
+			}
+			before, _ := n.State(ref)
+			pause(3 * time.Minute)
+			after, _ := n.State(ref)
+			if deleted := after.LogStart >= before.End-1; deleted != step.deletes {
+				t.Errorf("%s: log start %d of %d, %v: deletes %v, want %v", step.what, after.LogStart, after.End, n.Layers(topic).Node, deleted, step.deletes)
+			}
+		}
+	})
 }

@@ -132,7 +132,8 @@ func (s *Server) topicSpec(who *caller, ask *kmsg.CreateTopicsRequestTopic) (bro
 		return spec, withCode(codeInvalidReplicationFactor, "Replication factor must be larger than 0, or -1 to use the default value.")
 	case ask.ReplicationFactor > replicas:
 		return spec, withCode(codeInvalidReplicationFactor, fmt.Sprintf(
-			"Unable to replicate the partition %d time(s): this region has %d node.", ask.ReplicationFactor, replicas))
+			"Unable to replicate the partition %d time(s): The target replication factor of %d cannot be reached because only %d broker(s) are registered.",
+			ask.ReplicationFactor, ask.ReplicationFactor, replicas))
 	case ask.NumPartitions == -1:
 		spec.Partitions = 0 // the default
 	}

@@ -60,7 +60,7 @@ func (c *caller) String() string {
 func (c *caller) parseTopic(name string) (rhumb.Topic, error) {
 	t, err := c.home.ParseTopic(name)
 	if err != nil {
-		return t, withCode(codeInvalidTopic, err.Error())
+		return t, withCode(codeInvalidTopic, nameFault(name, err))
 	}
 	if !c.sees(t.Space()) {
 		return t, withCode(codeTopicAuthorizationFailed, fmt.Sprintf("%v has no grant for the namespace of topic %q", c, name))

@@ -143,17 +143,8 @@ func fill(h *harness, req kmsg.Request) {
 	case *kmsg.OffsetDeleteRequest:
 		r.Group = "g"
 		r.Topics = []kmsg.OffsetDeleteRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetDeleteRequestTopicPartition{{Partition: 0}, {Partition: 9}}}, {Topic: "missing"}}
-	case *kmsg.ListOffsetsRequest:
-		*r = *listRequest("t", r.Version, 0)
-	case *kmsg.DescribeConfigsRequest:
-		res := kmsg.NewDescribeConfigsRequestResource()
-		res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, "t"
-		r.IncludeSynonyms, r.IncludeDocumentation = true, true
-		r.Resources = append(r.Resources, res)
-	case *kmsg.CreateTopicsRequest:
-		topic := kmsg.NewCreateTopicsRequestTopic()
-		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "made", -1, -1
-		r.Topics, r.ValidateOnly = append(r.Topics, topic), true
+	default:
+		fillAdmin(req)
 	}
 }
 
