@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rhumbmq/rhumb/internal/topicconf"
 )
@@ -57,6 +58,7 @@ func (b *Broker) NodeConfigs(facts map[string]string) []ConfigEntry {
 	layers := b.region.NodeLayers()
 	layers.Static = maps.Clone(b.static)
 	maps.Copy(layers.Static, topicconf.Static(facts))
+	maps.Copy(layers.Static, topicconf.Static(b.cfg.groupFacts()))
 	defs := topicconf.NodeDefs()
 	list := make([]ConfigEntry, 0, len(defs))
 	for i := range defs {
@@ -99,6 +101,25 @@ func (c Config) staticConfigs() map[string]string {
 		"num.partitions":            strconv.Itoa(int(c.Partitions)),
 	}))
 	return all
+}
+
+// groupFacts are the settings of nodes that the coordinator of groups has, where
+// they are not its defaults.
+func (c Config) groupFacts() map[string]string {
+	facts := map[string]string{}
+	say := func(name string, d, unit time.Duration) {
+		if d != 0 {
+			facts[name] = strconv.FormatInt(int64(max(d, 0)/unit), 10)
+		}
+	}
+	say("group.initial.rebalance.delay.ms", c.Groups.InitialDelay, time.Millisecond)
+	say("group.min.session.timeout.ms", c.Groups.MinSession, time.Millisecond)
+	say("group.max.session.timeout.ms", c.Groups.MaxSession, time.Millisecond)
+	say("offsets.retention.minutes", c.Groups.OffsetsRetention, time.Minute)
+	if c.Groups.MaxMembers > 0 {
+		facts["group.max.size"] = strconv.Itoa(c.Groups.MaxMembers)
+	}
+	return facts
 }
 
 // layers gives what holds for a topic, with what this broker's configuration

@@ -94,16 +94,29 @@ func change(name string, op int8, value *string) (broker.ConfigChange, error) {
 	return c, nil
 }
 
+// protocol is Kafka's word for what a listener speaks.
+func (l Listener) protocol() string {
+	switch {
+	case l.SASL != nil && l.TLS != nil:
+		return "SASL_SSL"
+	case l.SASL != nil:
+		return "SASL_PLAINTEXT"
+	case l.TLS != nil:
+		return "SSL"
+	}
+	return "PLAINTEXT"
+}
+
 // facts are the settings of this node that the server knows.
 func (s *Server) facts(c *conn) map[string]string {
 	id := strconv.Itoa(int(s.cfg.NodeID))
 	host, port := c.address()
 	facts := map[string]string{
-		"advertised.listeners":    "PLAINTEXT://" + net.JoinHostPort(host, strconv.Itoa(int(port))),
+		"advertised.listeners":    c.at.protocol() + "://" + net.JoinHostPort(host, strconv.Itoa(int(port))),
 		"broker.id":               id,
 		"connections.max.idle.ms": strconv.FormatInt(s.cfg.IdleTimeout.Milliseconds(), 10),
 		"fetch.max.bytes":         strconv.Itoa(s.cfg.FetchMaxBytes),
-		"listeners":               "PLAINTEXT://" + c.at.ln.Addr().String(),
+		"listeners":               c.at.protocol() + "://" + c.at.ln.Addr().String(),
 		"max.connections":         strconv.Itoa(min(s.cfg.MaxConnections, math.MaxInt32)),
 		"max.incremental.fetch.session.cache.slots": strconv.Itoa(s.cfg.MaxSessions),
 		"node.id":                  id,
@@ -111,6 +124,9 @@ func (s *Server) facts(c *conn) map[string]string {
 	}
 	if s.cfg.Rack != "" {
 		facts["broker.rack"] = s.cfg.Rack
+	}
+	if s.cfg.MaxPerAddress > 0 {
+		facts["max.connections.per.ip"] = strconv.Itoa(s.cfg.MaxPerAddress)
 	}
 	if disk, err := s.broker.Disk(); err == nil {
 		facts["log.dir"], facts["log.dirs"] = disk.Dir, disk.Dir
