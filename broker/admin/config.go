@@ -44,6 +44,8 @@ type Config struct {
 	Users Users
 	// Links gives the links' state. Nil: the region has none.
 	Links func() []Link
+	// Divergence finds and resolves diverged partitions. Nil: the region has no links.
+	Divergence Divergence
 	// Regions gives all regions of the mesh with their admin addresses. Nil:
 	// only this one is known, by no address.
 	Regions func() []RegionEntry

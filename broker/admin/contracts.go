@@ -72,7 +72,15 @@ type State struct {
 	Bytes       int64
 	OwnLast     rhumb.Offset // last record of the log's own life, NoOffset if none
 	OwnChain    uint64       // there
+	Past        []PastLife   // lives that the log had before, oldest first
 	Origins     []Origin     // lives of other logs
+}
+
+// PastLife is a life that a log had before: it was closed at its last offset.
+type PastLife struct {
+	Life  rhumb.Life
+	Last  rhumb.Offset
+	Chain uint64 // there
 }
 
 // Origin is what a partition accounts for of another log's life. Invariant:
@@ -156,6 +164,7 @@ type Link struct {
 	RTT        time.Duration
 	Out, In    Flow
 	LastError  string
+	Diverged   int // partitions whose copy there differs
 	Partitions []LinkPartition
 }
 

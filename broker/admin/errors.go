@@ -58,7 +58,7 @@ func nextStep(k rhumb.Kind) string {
 	case rhumb.KindCorrupt:
 		return "stop the node and run 'rhumb log verify DIR' on its data directory"
 	case rhumb.KindDiverged:
-		return "see 'rhumb link list'; the source needs a new life from the last common offset on"
+		return "see 'rhumb link diverged'; 'rhumb link resolve' gives the source a new life from the last common offset on"
 	case rhumb.KindInternal:
 		return "this is a fault of the server: please report it with the server's log"
 	}

@@ -71,6 +71,9 @@ func (l Live) State(ref rhumb.PartitionRef) (State, bool) {
 	}
 	out := State{Life: st.Life, LogStart: st.LogStart, End: st.End, Flushed: st.Flushed, LeaderEpoch: st.LeaderEpoch,
 		Bytes: st.Bytes, OwnLast: st.OwnLast, OwnChain: st.OwnChain}
+	for _, p := range st.Past {
+		out.Past = append(out.Past, PastLife{Life: p.Life, Last: p.Last, Chain: p.Chain})
+	}
 	for _, w := range st.Watermarks {
 		out.Origins = append(out.Origins, Origin{Region: w.Region, Life: w.Life, Watermark: w.Offset, Floor: w.Floor, Chain: w.Chain})
 	}

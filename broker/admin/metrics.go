@@ -115,6 +115,8 @@ func (c *nodeCollector) link(l Link, emit func(Metric)) {
 		emit(Metric{Name: "rhumb_link_state", Help: "1 for the state that the link is in.",
 			Labels: []string{"peer_region", peer, "state", state}, Value: truth(l.State == state)})
 	}
+	emit(Metric{Name: "rhumb_link_diverged_partitions", Help: "Partitions whose copy in the peer region differs where it must not.",
+		Labels: []string{"peer_region", peer}, Value: float64(l.Diverged)})
 	emit(Metric{Name: "rhumb_link_rtt_seconds", Help: "Round trip to the peer region.",
 		Labels: []string{"peer_region", peer}, Value: l.RTT.Seconds()})
 	for direction, f := range map[string]Flow{"out": l.Out, "in": l.In} {

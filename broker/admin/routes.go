@@ -41,6 +41,8 @@ func (s *Server) table() []route {
 		{method: "GET", path: api.Prefix + "/regions", json: s.regions},
 		{method: "GET", path: api.Prefix + "/edges", json: s.edges},
 		{method: "GET", path: api.Prefix + "/links", json: s.links},
+		{method: "GET", path: api.Prefix + "/diverged", json: s.diverged},
+		{method: "POST", path: partition + "/life", change: true, body: maxSmallBody, json: s.newLife},
 		{method: "GET", path: topics, json: s.topicList},
 		{method: "POST", path: topics, change: true, body: maxSmallBody, json: s.topicCreate},
 		{method: "GET", path: topic, json: s.topicDescribe},

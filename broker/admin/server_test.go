@@ -46,6 +46,7 @@ func sample(t testing.TB) *admintest.Region {
 	here.Publish(codec.PlainRecord{Key: []byte("k"), Value: []byte("from us"), Headers: []codec.PlainHeader{{Key: "h", Value: []byte{0xff}}}},
 		codec.PlainRecord{Value: []byte{0xfe}})
 	here.CopyFrom(there)
+	us.Diverge("orders", eu, 0, 7)
 	here.Gap(eu.Log("orders", 0), 5, 9, rhumb.ReasonLost)
 	return us
 }
@@ -95,6 +96,9 @@ func TestOpenAPIMatchesTheHandlers(t *testing.T) {
 		"GET /admin/v1/edges":        {target: "/admin/v1/edges"},
 		"GET /admin/v1/links":        {target: "/admin/v1/links"},
 		"GET /admin/v1/topics":       {target: "/admin/v1/topics"},
+		"GET /admin/v1/diverged":     {target: "/admin/v1/diverged"},
+		"POST /admin/v1/topics/{tenant}/{namespace}/{topic}/partitions/{partition}/life": {target: "/admin/v1/topics/public/default/orders/partitions/0/life",
+			body: `{"dry_run": false}`, bad: "/admin/v1/topics/public/default/orders/partitions/9/life"},
 		"POST /admin/v1/topics": {target: "/admin/v1/topics", body: `{"topic": "new", "partitions": 2, "configs": {"a": "b"}}`,
 			bad: "/admin/v1/topics"},
 		"GET /admin/v1/topics/{tenant}/{namespace}/{topic}": {target: "/admin/v1/topics/public/default/orders",

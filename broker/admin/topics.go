@@ -89,8 +89,15 @@ func (s *Server) describe(p Partition, index int32) api.Partition {
 	}
 	out := api.Partition{Partition: index, Ready: true, Shard: p.Ref.Shard, ID: p.Ref.ID, Life: st.Life,
 		LogStart: st.LogStart, End: st.End, FlushedEnd: st.Flushed, LeaderEpoch: st.LeaderEpoch, Bytes: st.Bytes}
-	out.Origins = append(out.Origins, api.Origin{Region: s.cfg.Identity.Number, Life: st.Life, Own: true,
-		Watermark: st.End - 1, Floor: st.LogStart - 1, LastRecord: st.OwnLast, Chain: hex64(st.OwnChain)})
+	own := api.Origin{Region: s.cfg.Identity.Number, Life: st.Life, Own: true,
+		Watermark: st.End - 1, Floor: st.LogStart - 1, LastRecord: st.OwnLast, Chain: hex64(st.OwnChain)}
+	var past []api.Origin
+	for _, p := range st.Past {
+		past = append(past, api.Origin{Region: own.Region, Life: p.Life, Closed: true, Watermark: p.Last,
+			Floor: min(st.LogStart-1, p.Last), LastRecord: p.Last, Chain: hex64(p.Chain)})
+		own.Floor = max(own.Floor, p.Last)
+	}
+	out.Origins = append(append(out.Origins, own), past...)
 	for _, o := range st.Origins {
 		out.Origins = append(out.Origins, api.Origin{Region: o.Region, Life: o.Life, Watermark: o.Watermark, Floor: o.Floor,
 			LastRecord: o.Watermark, Chain: hex64(o.Chain)})

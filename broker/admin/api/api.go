@@ -118,6 +118,7 @@ type Origin struct {
 	RegionName rhumb.RegionName   `json:"region_name"` // empty if the number is not known here
 	Life       rhumb.Life         `json:"life"`
 	Own        bool               `json:"own"`                // this log's own life
+	Closed     bool               `json:"closed"`             // a life that this log had before: it ends at the watermark
 	Watermark  rhumb.Offset       `json:"watermark,string"`   // inclusive
 	Floor      rhumb.Offset       `json:"floor,string"`       // inclusive: nothing is vouched for up to it
 	LastRecord rhumb.Offset       `json:"last_record,string"` // own life: last record published; others: the watermark

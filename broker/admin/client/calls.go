@@ -40,6 +40,19 @@ func (c *Client) Links(ctx context.Context) ([]api.Link, error) {
 	return list.Links, err
 }
 
+// Diverged asks for the region's diverged partitions.
+func (c *Client) Diverged(ctx context.Context) ([]api.Diverged, error) {
+	list, err := get[api.DivergedList](ctx, c, api.Prefix+"/diverged", nil)
+	return list.Diverged, err
+}
+
+// NewLife gives a diverged partition's log a new life, or says what that would do.
+func (c *Client) NewLife(ctx context.Context, at rhumb.Partition, req api.NewLifeRequest) (api.NewLife, error) {
+	var done api.NewLife
+	err := c.call(ctx, "POST", partitionPath(at.Topic, at.Index)+"/life", nil, req, &done)
+	return done, err
+}
+
 // Topics asks for all topics, by name.
 func (c *Client) Topics(ctx context.Context) ([]api.Topic, error) {
 	list, err := get[api.TopicList](ctx, c, api.Prefix+"/topics", nil)

@@ -18,7 +18,7 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 
 func linkCommand() *cobra.Command {
 	a := &asking{}
-	c := &cobra.Command{Use: "link", Short: "Show links to other regions", Args: cobra.NoArgs, RunE: helpOnly}
+	c := &cobra.Command{Use: "link", Short: "Show links to other regions, and let diverged partitions go on", Args: cobra.NoArgs, RunE: helpOnly}
 	a.flags(c)
 	var partitions bool
 	list := &cobra.Command{Use: "list", Short: "List a region's links with lag, round trip and state", Args: exactly(0, "none"),
@@ -32,7 +32,7 @@ func linkCommand() *cobra.Command {
 			})
 		}}
 	list.Flags().BoolVar(&partitions, "partitions", false, "a line per partition too")
-	c.AddCommand(list)
+	c.AddCommand(list, linkDiverged(a), linkResolve(a))
 	return c
 }
 

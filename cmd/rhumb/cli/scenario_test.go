@@ -33,6 +33,7 @@ import (
 //	copy FROM TO TOPIC        what a link would do
 //	lose REGION TOPIC N       batch N of the log vanishes, figures stay
 //	gap REGION TOPIC FROM A B a gap record for offsets A to B of region FROM
+//	diverge REGION TOPIC FROM C W  its copy in FROM is the same up to C, and has other records up to W
 //	trim REGION TOPIC N       the log starts at offset N
 //	token REGION TOKEN        its API asks for a token from now on
 //	stop REGION               its API is gone
@@ -221,6 +222,8 @@ func (s *scenario) plant(words []string) error {
 		s.regions[words[1]].Log(words[2], 0).Tamper(func(b []admin.Batch) []admin.Batch { return slices.Delete(b, n[0], n[0]+1) })
 	case "gap":
 		s.regions[words[1]].Log(words[2], 0).Gap(s.regions[words[3]].Log(words[2], 0), rhumb.Offset(n[0]), rhumb.Offset(n[1]), rhumb.ReasonRetention)
+	case "diverge":
+		s.regions[words[1]].Diverge(rhumb.TopicName(words[2]), s.regions[words[3]], rhumb.Offset(n[0]), rhumb.Offset(n[1]))
 	case "trim":
 		s.regions[words[1]].Log(words[2], 0).Trim(rhumb.Offset(n[0]))
 	default:

@@ -89,6 +89,9 @@ func describeTable(w io.Writer, t api.TopicDetail) {
 			if o.Own {
 				name += " (own)"
 			}
+			if o.Closed {
+				name += " (closed)"
+			}
 			row(w, p.Partition, name, o.Life, o.Watermark, o.Floor, o.Chain)
 		}
 	}

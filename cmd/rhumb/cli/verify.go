@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rhumbmq/rhumb/broker/admin/client"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/cli/verify"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -43,6 +45,20 @@ func verifyCommand() *cobra.Command {
 				}
 				defer conn.Close()
 				*side = verify.Client(conn)
+			}
+			var thirds []*client.Client
+			defer func() {
+				for _, conn := range thirds {
+					conn.Close()
+				}
+			}()
+			o.Third = func(ctx context.Context, name rhumb.RegionName) (verify.Source, error) {
+				conn, err := t.byName(ctx, string(name))
+				if err != nil {
+					return nil, err
+				}
+				thirds = append(thirds, conn)
+				return verify.Client(conn), nil
 			}
 			report, err := verify.Run(c.Context(), o)
 			if err != nil {

@@ -57,6 +57,9 @@ func (s *Server) links() []admin.Link {
 		}
 		for _, p := range l.Partitions {
 			a.Partitions = append(a.Partitions, outbound(s.room.self.Number, p))
+			if p.Apart != nil {
+				a.Diverged++
+			}
 			a.Out.LagRecords += p.Lag.Records
 			a.Out.LagBytes += p.Lag.Bytes
 			a.Out.Lag = max(a.Out.Lag, p.Lag.Age)
@@ -71,7 +74,7 @@ func (s *Server) links() []admin.Link {
 
 // severity orders the states of partitions: a link shows the gravest.
 var severity = []replicator.SessionState{
-	replicator.SessionIdle, replicator.SessionFlowing, replicator.SessionHeld, replicator.SessionStalled, replicator.SessionDiverged,
+	replicator.SessionClosed, replicator.SessionIdle, replicator.SessionFlowing, replicator.SessionHeld, replicator.SessionStalled, replicator.SessionDiverged,
 }
 
 // linkState is that of the connection, or if it stands, what its partitions do.
@@ -82,6 +85,9 @@ func linkState(l replicator.LinkStatus) string {
 	worst := 0
 	for _, p := range l.Partitions {
 		worst = max(worst, slices.Index(severity, p.State))
+	}
+	if severity[worst] == replicator.SessionClosed {
+		return string(replicator.SessionIdle)
 	}
 	return string(severity[worst])
 }

@@ -16,6 +16,9 @@
 // the gap record that covers them, else by retention or the edge's start) and
 // counted; records that both hold must be the same there too.
 //
+// A life that its region closed is compared up to its end only: behind it regions
+// may differ for good, since a restored region took promises back.
+//
 // # How
 //
 // Both sides stream a digest of what they hold of the life, in the order of their

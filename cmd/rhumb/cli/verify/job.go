@@ -41,6 +41,15 @@ func (j *job) run(ctx context.Context) error {
 		}
 	}
 	hi := min(j.at[0].Watermark, j.at[1].Watermark)
+	if end, is := j.m.ends[place{j.partition, j.key}]; is && max(j.at[0].Watermark, j.at[1].Watermark) > end {
+		hi = min(hi, end)
+		j.out.Note = fmt.Sprintf("an earlier life of %s, closed at offset %d: what lies behind that is not compared", j.originName(), end)
+		if hi < 0 {
+			j.out.State = Skipped
+			j.r.report.add(j.out)
+			return nil
+		}
+	}
 	if hi < 0 {
 		j.nothingYet()
 		return nil
@@ -69,7 +78,7 @@ func (j *job) figures() (known [2]bool) {
 	j.source = -1
 	for i := range j.at {
 		j.at[i], known[i] = origin(j.m.follow[i], j.partition, j.key)
-		if known[i] && j.at[i].Own {
+		if known[i] && (j.at[i].Own || j.at[i].Closed) {
 			j.source = i
 		}
 		if known[i] && j.at[i].RegionName != "" {
@@ -179,7 +188,7 @@ func (j *job) refresh(ctx context.Context) error {
 
 func (j *job) conclude(t *tally, hi rhumb.Offset) {
 	j.ahead(t)
-	if j.at[0].Watermark == j.at[1].Watermark && j.at[0].Chain != j.at[1].Chain {
+	if hi == j.at[0].Watermark && hi == j.at[1].Watermark && j.at[0].Chain != j.at[1].Chain {
 		t.finding(j.copySide(), Different).Detail = fmt.Sprintf("chain values at offset %d are %s and %s", hi, j.at[0].Chain, j.at[1].Chain)
 	}
 	j.out.Findings, j.out.Explained = t.results()
@@ -214,7 +223,8 @@ func (j *job) ahead(t *tally) {
 		return
 	}
 	end, other := j.at[j.source].Watermark, 1-j.source
-	if over := j.at[other].Watermark; over > end {
+	over := j.at[other].Watermark
+	if over > end && !j.at[j.source].Closed {
 		f := t.finding(other, Extra)
 		f.add(Range{end + 1, over}, int64(over-end))
 		f.Detail = "it accounts for more than the origin has written: the two have diverged"

@@ -41,6 +41,9 @@ type Options struct {
 	// when the comparison started. What is late after that is unknown. Zero: what
 	// is late is only shown.
 	Wait time.Duration
+	// Third gives another region, to ask which of its earlier lives it closed.
+	// Nil, or an error: nothing is known of them.
+	Third func(ctx context.Context, name rhumb.RegionName) (Source, error)
 }
 
 // waitStep is how often watermarks are looked at while waiting.
@@ -232,6 +235,7 @@ func (r *runner) partitions(ctx context.Context, p pair) error {
 	if err != nil {
 		return err
 	}
+	m.ends = r.closed(ctx, p.name, m)
 	for n := range max(len(m.follow[0].Logs), len(m.follow[1].Logs)) {
 		if !r.bothReady(m, p.name, n) {
 			continue
@@ -260,8 +264,9 @@ func (r *runner) bothReady(m measured, t rhumb.Topic, n int) bool {
 // receives is older than what is read of the side that sends, so that traffic
 // in between never makes the receiver look ahead.
 type measured struct {
-	follow [2]api.TopicDetail // read first
-	lead   [2]api.TopicDetail // read after the other side's follow
+	follow [2]api.TopicDetail     // read first
+	lead   [2]api.TopicDetail     // read after the other side's follow
+	ends   map[place]rhumb.Offset // of lives that were closed; set once
 }
 
 // measure reads A, B, A: B once is after the first A and before the second.
@@ -316,6 +321,7 @@ func (r *runner) await(ctx context.Context, t rhumb.Topic) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	start.ends = r.closed(ctx, t, start)
 	deadline := time.NewTimer(r.opt.Wait)
 	defer deadline.Stop()
 	tick := time.NewTicker(waitStep)
@@ -347,11 +353,15 @@ func (r *runner) reached(t rhumb.Topic, start, now measured) bool {
 				if o.Own {
 					name = r.info[from].Name
 				}
-				if o.LastRecord < 0 || !flows(r.edges, t, name, r.info[to].Name) {
+				last := o.LastRecord
+				if end, is := start.ends[place{n, life{o.Region, o.Life}}]; is {
+					last = min(last, end)
+				}
+				if last < 0 || !flows(r.edges, t, name, r.info[to].Name) {
 					continue
 				}
 				there, known := origin(now.follow[to], n, life{o.Region, o.Life})
-				if !known || there.Watermark < o.LastRecord {
+				if !known || there.Watermark < last {
 					return false
 				}
 			}
