@@ -84,7 +84,11 @@ func decodes[T any, P interface {
 		if err != nil {
 			return nil, err
 		}
-		return ready(resp), nil
+		encoded := resp.AppendTo(nil)
+		if err := r.keep(ctx, int64(len(encoded))); err != nil {
+			return nil, err
+		}
+		return func(context.Context) response { return response{bufs: net.Buffers{encoded}} }, nil
 	}
 }
 

@@ -17,6 +17,7 @@ const (
 	DefaultMaxSmallRequest = 1 << 20
 	DefaultRequestBudget   = 256 << 20
 	DefaultFetchBudget     = 128 << 20
+	DefaultAnswerBudget    = 64 << 20
 	DefaultFetchMaxBytes   = 55 << 20
 	DefaultMaxInFlight     = 128
 	DefaultMaxConnections  = 10000
@@ -51,6 +52,10 @@ type Config struct {
 	// FetchBudget bounds what fetches hold from reading to sending. A fetch that
 	// finds nothing free waits, or answers with less. Default 128 MiB.
 	FetchBudget int64
+	// AnswerBudget bounds encoded answers, but for fetched data, that wait to be
+	// sent. A connection whose answer does not fit waits, at most IOTimeout. Default
+	// 64 MiB.
+	AnswerBudget int64
 	// FetchMaxBytes bounds one fetch, whatever it asks for. Default 55 MiB.
 	FetchMaxBytes int
 	// MaxInFlight bounds the unanswered requests of a connection; it is not read
@@ -86,7 +91,7 @@ func (c Config) Validate() error {
 		return rhumb.Errorf(rhumb.KindInvalid, "kafka: no broker")
 	case c.NodeID <= 0:
 		return rhumb.Errorf(rhumb.KindInvalid, "kafka: node id %d, want a positive one", c.NodeID)
-	case d.MaxRequest < 0 || d.MaxSmallRequest < 0 || d.MaxInFlight < 0 || d.MaxConnections < 0 || d.MaxSessions < 0 || d.MaxPerAddress < 0 || d.AcceptRate < 0 ||
+	case d.MaxRequest < 0 || d.MaxSmallRequest < 0 || d.MaxInFlight < 0 || d.MaxConnections < 0 || d.MaxSessions < 0 || d.AnswerBudget < 0 || d.MaxPerAddress < 0 || d.AcceptRate < 0 ||
 		d.IdleTimeout < 0 || d.IOTimeout < 0 || d.FailedLoginDelay < 0:
 		return rhumb.Errorf(rhumb.KindInvalid, "kafka: negative limit")
 	case int64(d.MaxRequest) > d.RequestBudget || int64(d.MaxSmallRequest)*decodeFactor > d.RequestBudget:
@@ -106,6 +111,7 @@ func (c Config) withDefaults() Config {
 	set(&c.MaxSmallRequest, DefaultMaxSmallRequest)
 	set(&c.RequestBudget, DefaultRequestBudget)
 	set(&c.FetchBudget, DefaultFetchBudget)
+	set(&c.AnswerBudget, DefaultAnswerBudget)
 	set(&c.FetchMaxBytes, int(min(DefaultFetchMaxBytes, c.FetchBudget)))
 	set(&c.MaxInFlight, DefaultMaxInFlight)
 	set(&c.MaxConnections, DefaultMaxConnections)

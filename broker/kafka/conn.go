@@ -23,10 +23,12 @@ type conn struct {
 	at     *bound
 	nc     net.Conn
 	peer   netip.Addr // whose connections are counted together
-	in     *bufio.Reader
+	in     *reader
 	ctx    context.Context // until the connection is closed
 	cancel context.CancelFunc
-	queue  chan pending // requests in order; its capacity is MaxInFlight
+	out    *outbox // requests in order
+
+	broken bool // an answer could not be sent; the writer owns it
 
 	// unanswered holds a token per produce without an answer that is not stored
 	// yet; its capacity is MaxInFlight, too.
@@ -49,19 +51,10 @@ type conn struct {
 	ending    error   // ends the connection after the answer that was queued last
 }
 
-// pending is a request that waits for its answer.
-type pending struct {
-	r     *request
-	reply reply
-}
-
-// readBuffer holds small requests; the bodies of large ones bypass it.
-const readBuffer = 16 << 10
-
 func newConn(s *Server, at *bound, nc net.Conn) *conn {
-	c := &conn{server: s, at: at, nc: nc, peer: addressOf(nc), queue: make(chan pending, s.cfg.MaxInFlight)}
+	c := &conn{server: s, at: at, nc: nc, peer: addressOf(nc), out: newOutbox(s.cfg.MaxInFlight)}
 	c.unanswered = make(chan struct{}, s.cfg.MaxInFlight)
-	c.in = bufio.NewReaderSize(nc, readBuffer)
+	c.in = newReader(nc)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.polls, c.stopPolls = context.WithCancel(c.ctx)
 	return c
@@ -80,13 +73,11 @@ func (c *conn) run() {
 		c.nc.Close()
 		return
 	}
-	var writer sync.WaitGroup
-	writer.Go(c.write)
 	err := c.read()
 	c.server.report(c, err) // before the client can see the end
 	c.stopPolls()
-	close(c.queue)
-	writer.Wait()
+	c.out.writer.Wait()
+	c.nc.Close()
 }
 
 func (c *conn) handshake() bool {
@@ -117,7 +108,7 @@ func (c *conn) read() error {
 		if answer == nil {
 			continue // the appends give back what the request holds
 		}
-		c.queue <- pending{r, answer}
+		c.out.put(pending{r, answer}, c.write)
 		if c.ending != nil {
 			return c.ending
 		}
@@ -179,28 +170,28 @@ func (c *conn) isDraining() bool {
 	return c.draining
 }
 
-// write sends answers in the order of the requests. After a failed send it goes
-// on to call replies, since they hold what must be given back.
+// write sends answers in the order of the requests, until there are none. After a
+// failed send it goes on to call replies, since they hold what must be given back.
 func (c *conn) write() {
-	defer c.nc.Close()
-	broken := false
-	for p := range c.queue {
-		if broken {
+	for p, ok := c.out.next(); ok; p, ok = c.out.next() {
+		if c.broken {
 			c.cancel() // replies end soon
 		}
 		resp := p.reply(c.ctx)
-		if !broken && !resp.silent {
+		if !c.broken && !resp.silent {
 			if err := c.send(p.r, resp.bufs); err != nil {
-				broken = true
+				c.broken = true
 				c.nc.Close() // wakes the reader
 			}
 		}
 		if resp.release != nil {
 			resp.release()
 		}
+		kept := p.r.kept
 		if !p.r.appending {
 			p.r.release()
 		}
+		c.out.sent(kept)
 	}
 }
 
@@ -208,7 +199,8 @@ func (c *conn) write() {
 const sendSlice = 1 << 20
 
 // send writes one answer: length, correlation id, tags where the version has
-// them, body; of a raw token, length and token. ApiVersions never has tags, so that any client can read it.
+// them, body; of a raw token, length and token. ApiVersions never has tags, so
+// that any client can read it.
 func (c *conn) send(r *request, body net.Buffers) error {
 	head := make([]byte, 8, 9)
 	if r.raw {

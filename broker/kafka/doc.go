@@ -35,8 +35,8 @@
 //   - Server.accept, one per listener: ends when the listener is closed.
 //   - conn.run, one per connection: reads requests, calls handlers; ends at the
 //     end of the stream, on an error or when the server drains.
-//   - conn.write, one per connection: answers; ends when the queue is closed and
-//     empty, and closes the connection.
+//   - conn.write, one per connection that has something to answer: ends when
+//     there is nothing left, so that a connection which rests costs one stack.
 //   - Server.followAccounts, if there are accounts: ends connections of users who
 //     were deleted; ends when the server is closed.
 //   - one per fetch that is being served: ends when the fetch is answered, at
@@ -44,6 +44,6 @@
 //
 // # Lock order
 //
-// Server.mu, conn.mu, sessions.mu, limiter.mu and budget.mu are leaves: none is
+// Server.mu, conn.mu, outbox.mu, sessions.mu, limiter.mu and budget.mu are leaves: none is
 // held while another is taken. A fetch has its session's turn while it waits.
 package kafka

@@ -18,6 +18,7 @@ var (
 	errUnknownAPI = errors.New("unknown api or version")
 	errTooLarge   = errors.New("request too large")
 	errBusy       = errors.New("no room for the request in time")
+	errUnread     = errors.New("no room for the answer in time")
 	errRefused    = errors.New("request without an answer failed")
 )
 
@@ -54,6 +55,7 @@ type request struct {
 	body        []byte  // after the header
 	room        *buffer // that body is in, if nothing of the request outlives it
 	held        int64   // of the server's request budget
+	kept        int64   // of its answer budget, for the encoded answer
 	appending   bool    // the appends give back what is held, when the region is done with body
 }
 
@@ -70,6 +72,10 @@ func (r *request) hold(n int64) {
 // more.
 func (r *request) release() {
 	r.hold(0)
+	if r.kept > 0 {
+		r.conn.server.answers.Release(r.kept)
+		r.kept = 0
+	}
 	r.room.free()
 	r.room, r.body = nil, nil
 }

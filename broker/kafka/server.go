@@ -28,6 +28,7 @@ type Server struct {
 	log      *slog.Logger
 	requests *budget
 	fetches  *budget
+	answers  *budget // encoded answers but fetched data
 	sessions *sessions
 	limiter  limiter
 	stats    stats
@@ -68,6 +69,7 @@ func New(cfg Config) (*Server, error) {
 		log:      cfg.Logger.With("component", "kafka"),
 		requests: newBudget(cfg.RequestBudget),
 		fetches:  newBudget(cfg.FetchBudget),
+		answers:  newBudget(cfg.AnswerBudget),
 		sessions: newSessions(cfg.MaxSessions),
 		checking: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		done:     make(chan struct{}),
