@@ -17,10 +17,19 @@ import (
 	"github.com/rhumbmq/rhumb/internal/scram"
 )
 
+// pipeDoor is a listener without a socket.
+func pipeDoor(s *Server, l Listener) *bound {
+	return &bound{Listener: l, host: "h", port: 1, ln: noSocket{}, anonymous: s.anonymous(l.Namespace)}
+}
+
+type noSocket struct{ net.Listener }
+
+func (noSocket) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
 // piped serves one connection without a socket, so that time can be virtual.
 func piped(t *testing.T, s *Server, l Listener) *rawConn {
 	client, server := net.Pipe()
-	c := newConn(s, &bound{Listener: l, host: "h", port: 1, anonymous: s.anonymous(l.Namespace)}, server)
+	c := newConn(s, pipeDoor(s, l), server)
 	done := make(chan struct{})
 	go func() { defer close(done); c.run() }()
 	t.Cleanup(func() { client.Close(); <-done })
