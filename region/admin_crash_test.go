@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -222,14 +223,9 @@ func TestP93LeaderEpochsNeverFall(t *testing.T) {
 func TestRetentionFollowsItsSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		namespace := int64(-1)
+		var namespace atomic.Pointer[int64] // nil: it says nothing
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), func(c *Config, _ *storage.Config) {
-			c.NamespaceRetention = func(rhumb.Topic) (ms, bytes *int64) {
-				if namespace < 0 {
-					return nil, nil
-				}
-				return &namespace, nil
-			}
+			c.NamespaceRetention = func(rhumb.Topic) (ms, bytes *int64) { return namespace.Load(), nil }
 		})
 		topic := n.topic(testTopic, 1)
 		ref := topic.Partitions[0].Ref
@@ -253,7 +249,7 @@ func TestRetentionFollowsItsSettings(t *testing.T) {
 			{"all nodes", func() { node(AllNodes, "log.retention.ms", "1") }, true},
 			{"this node says more", func() { node("7000", "log.retention.ms", hour) }, false},
 			{"this node says less", func() { node("7000", "log.retention.ms", "1") }, true},
-			{"the namespace says more", func() { namespace = 3600_000 }, false},
+			{"the namespace says more", func() { namespace.Store(new(int64(3600_000))) }, false},
 			{"the topic says less", func() { alter("retention.ms", "1") }, true},
 			{"the topic is compacted", func() { alter("cleanup.policy", "compact") }, false},
 			{"the topic is both", func() { alter("cleanup.policy", "compact,delete") }, true},
