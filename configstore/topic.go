@@ -1,10 +1,10 @@
 package configstore
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/internal/topicconf"
 )
 
 // Topic is the document of one topic. It exists only where the topic differs
@@ -45,17 +45,6 @@ func (t *Topic) validate(old *Topic) error {
 	return ValidateTopicConfigs(t.Configs)
 }
 
-// topicConfigs says how the value of each Kafka topic config is checked.
-var topicConfigs = map[string]func(field, value string) error{
-	"cleanup.policy":         onlyOf("delete"),
-	"compression.type":       onlyOf("producer"), // batches are stored as they came
-	"message.timestamp.type": onlyOf("CreateTime", "LogAppendTime"),
-	"retention.ms":           atLeast(-1),
-	"retention.bytes":        atLeast(-1),
-	"max.message.bytes":      atLeast(1),
-	"validate":               onlyOf("headers", "full"),
-}
-
 // Bounds of a topic's configs.
 const (
 	maxConfigs     = 128
@@ -75,31 +64,11 @@ func ValidateTopicConfigs(configs map[string]string) error {
 		if name == "" || len(name) > maxConfigName || len(value) > maxConfigValue || strings.ContainsFunc(name, illegalInKey) {
 			return invalid("configs", "%.40q must be of [A-Za-z0-9._-], at most %d bytes, its value at most %d", name, maxConfigName, maxConfigValue)
 		}
-		if check, ok := topicConfigs[name]; ok {
-			if err := check("configs."+name, value); err != nil {
-				return err
+		if d := topicconf.Topic(name); d != nil {
+			if err := d.Check(value); err != nil {
+				return invalid("configs."+name, "%v", err)
 			}
 		}
 	}
 	return nil
-}
-
-func onlyOf(values ...string) func(field, value string) error {
-	return func(field, value string) error {
-		for _, v := range values {
-			if v == value {
-				return nil
-			}
-		}
-		return unbuilt(field, "this version supports only "+strings.Join(values, " or ")+", not "+strconv.Quote(value))
-	}
-}
-
-func atLeast(low int64) func(field, value string) error {
-	return func(field, value string) error {
-		if n, err := strconv.ParseInt(value, 10, 64); err != nil || n < low {
-			return invalid(field, "must be a number from %d on, not %q", low, value)
-		}
-		return nil
-	}
 }

@@ -152,13 +152,13 @@ func TestNamespaceFieldsAreChecked(t *testing.T) {
 }
 
 func TestTopicConfigsAreChecked(t *testing.T) {
-	good := map[string]string{"cleanup.policy": "delete", "retention.ms": "-1", "min.insync.replicas": "2", "flush.ms": "x", "message.timestamp.type": "LogAppendTime"}
+	good := map[string]string{"cleanup.policy": "delete", "retention.ms": "-1", "min.insync.replicas": "2", "flush.ms": "5", "later.setting": "x", "message.timestamp.type": "LogAppendTime"}
 	if err := ValidateTopicConfigs(good); err != nil {
 		t.Error(err)
 	}
 	for name, value := range map[string]string{
-		"cleanup.policy": "compact", "compression.type": "zstd", "retention.ms": "-2", "retention.bytes": "1k",
-		"max.message.bytes": "0", "validate": "all", "a b": "1", "": "", "x": strings.Repeat("v", 5000),
+		"cleanup.policy": "shred", "flush.ms": "x", "compression.type": "zstd", "retention.ms": "-2", "retention.bytes": "1k",
+		"max.message.bytes": "-1", "validate": "all", "a b": "1", "": "", "x": strings.Repeat("v", 5000),
 	} {
 		var fe *FieldError
 		if err := ValidateTopicConfigs(map[string]string{name: value}); !errors.As(err, &fe) || !strings.HasPrefix(fe.Field, "configs") {

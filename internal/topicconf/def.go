@@ -1,6 +1,7 @@
 package topicconf
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,8 +58,15 @@ func (d *Def) invalid(value, reason string) error {
 	return rhumb.Errorf(rhumb.KindInvalid, "Invalid value %s for configuration %s: %s", value, d.Name, reason)
 }
 
+// MaxValue bounds the value of a setting, in bytes: every topic may have all of
+// them, and they are kept in memory.
+const MaxValue = 4096
+
 // Check says what is wrong with a value, by type and bounds.
 func (d *Def) Check(value string) error {
+	if len(value) > MaxValue {
+		return d.invalid(value[:40]+"...", fmt.Sprintf("Value must be no longer than %d bytes", MaxValue))
+	}
 	reason := ""
 	switch d.Type {
 	case Bool:

@@ -64,7 +64,7 @@ func text(err error) string {
 
 // What Kafka takes and this region cannot honour is refused with the reason.
 func TestWhatCannotBeHonouredIsRefused(t *testing.T) {
-	for name, value := range map[string]string{"compression.type": "gzip", "remote.storage.enable": "true", "leader.replication.throttled.replicas": "x"} {
+	for name, value := range map[string]string{"retention.bytes": strings.Repeat(" ", MaxValue) + "1", "compression.type": "gzip", "remote.storage.enable": "true", "leader.replication.throttled.replicas": "x"} {
 		if err := CheckTopic(map[string]string{name: value}, name); rhumb.KindOf(err) != rhumb.KindInvalid || !strings.Contains(text(err), name) {
 			t.Errorf("%s=%s: %v", name, value, err)
 		}
