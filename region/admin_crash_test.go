@@ -240,6 +240,7 @@ func TestRetentionFollowsItsSettings(t *testing.T) {
 			}
 		}
 		hour := "3600000"
+		pause(30 * time.Second) // changes fall between two looks of the region
 		for _, step := range []struct {
 			what    string
 			change  func()
