@@ -40,7 +40,7 @@ func (w *world) check() error {
 			}
 			copies = append(copies, c)
 		}
-		for _, rule := range []func([]copyOf) error{w.checkOffsets, w.checkNames, w.checkOrder, w.checkEdges, w.checkAcks} {
+		for _, rule := range []func([]copyOf) error{w.checkOffsets, w.checkNames, w.checkOrder, w.checkEdges, w.checkAcks, w.checkResolved} {
 			if err := rule(copies); err != nil {
 				return fmt.Errorf("topic %s: %w", topicName(t).Name, err)
 			}
@@ -90,7 +90,7 @@ func (w *world) checkOffsets(copies []copyOf) error {
 			if i > 0 && r.offset != c.records[i-1].offset+1 {
 				return fmt.Errorf("I2: r%d: offset %d follows %d", c.region, r.offset, c.records[i-1].offset)
 			}
-			if r.origin.Life == c.state.Life && (r.origin.Region != c.number || r.origin.Offset != r.offset) {
+			if c.state.Owns(r.origin.Life) && (r.origin.Region != c.number || r.origin.Offset != r.offset) {
 				return fmt.Errorf("I2: r%d: own record at %d says that it is %s", c.region, r.offset, r.origin)
 			}
 		}
@@ -174,7 +174,7 @@ func (w *world) checkComplete(source, dest copyOf, have map[rhumb.Origin]bool) e
 func (w *world) checkEdges(copies []copyOf) error {
 	for _, c := range copies {
 		for _, r := range c.records {
-			if r.origin.Life == c.state.Life {
+			if c.state.Owns(r.origin.Life) {
 				continue
 			}
 			b, known := w.truth.birthOf(r.origin.Life)

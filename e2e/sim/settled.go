@@ -89,6 +89,7 @@ func (w *world) lagging(h *host) error {
 			switch {
 			case p.State == replicator.SessionDiverged:
 				return fmt.Errorf("I3: %s: %s to %s diverged: %s", h.name, p.Topic.Name, l.Peer, p.LastError)
+			case p.State == replicator.SessionClosed:
 			case p.State != replicator.SessionIdle && p.State != replicator.SessionFlowing:
 				return fmt.Errorf("%s: %s to %s is %s: %s", h.name, p.Topic.Name, l.Peer, p.State, p.LastError)
 			case p.Lag.Records != 0 || !p.Lag.Known:

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -39,8 +40,9 @@ type world struct {
 
 	// power guards hosts' running: who uses a region takes 1, who switches takes
 	// all. Not a mutex: under virtual time, who waits for one stops the clock.
-	power *semaphore.Weighted
-	truth truth
+	power       *semaphore.Weighted
+	truth       truth
+	resolutions []resolved // of the end
 
 	notes sync.Mutex
 	log   strings.Builder
@@ -123,6 +125,9 @@ func topicName(i int) rhumb.Topic {
 	return rhumb.Topic{Tenant: rhumb.DefaultTenant, Namespace: rhumb.DefaultNamespace, Name: rhumb.TopicName(fmt.Sprintf("t%d", i))}
 }
 
+// errResolving says that partitions go on under new lives.
+var errResolving = errors.New("partitions were given new lives")
+
 // run plays the schedule under traffic, heals everything and waits until the
 // mesh has settled.
 func (w *world) run() error {
@@ -196,7 +201,15 @@ func (w *world) settle() error {
 	for {
 		err := w.unsettled()
 		if err == nil {
-			return nil
+			any, bad := w.resolve()
+			switch {
+			case bad != nil:
+				err = bad
+			case !any:
+				return nil
+			default:
+				err = errResolving
+			}
 		}
 		if time.Now().After(deadline) {
 			w.describe()
