@@ -73,14 +73,19 @@ func (d *disk) set(slow bool, failing error) {
 	}
 }
 
-// crash loses what was not applied and gives the disk of the next life.
-func (d *disk) crash() *disk {
+// crash loses what was not applied; nothing of this life is stored any more.
+func (d *disk) crash(int) medium {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	next := newDisk()
 	next.states, next.offsets, next.term, next.slow = maps.Clone(d.states), d.offsets, d.term+1, d.slow
+	d.queue, d.failing = nil, errDisk
 	return next
 }
+
+func (d *disk) topic() rhumb.UUID { return rhumb.UUID{1} }
+
+func (d *disk) close() {}
 
 func (d *disk) Coordinates(Key) (uint64, bool) {
 	d.mu.Lock()

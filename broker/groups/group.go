@@ -49,8 +49,8 @@ type Group struct {
 	newcomer bool          // somebody came since the wait began
 	waitLeft time.Duration // how much longer the initial wait may become
 
-	// Of CompletingRebalance.
-	syncEnd time.Time
+	// Of CompletingRebalance, and of Stable until all have their assignment.
+	syncEnd time.Time // zero: nobody is awaited
 	// staged is what the leader brought, by member id, until it is stored; nil if
 	// it has not. stagedSize is what of bytes it takes.
 	staged     map[string][]byte
@@ -221,8 +221,10 @@ func (g *Group) Next() time.Time {
 	switch g.state {
 	case PreparingRebalance:
 		earliest(g.joinEnd)
-	case CompletingRebalance:
-		earliest(g.syncEnd)
+	case CompletingRebalance, Stable:
+		if !g.syncEnd.IsZero() {
+			earliest(g.syncEnd)
+		}
 	}
 	for _, m := range g.roster.list {
 		if !m.waits() {
@@ -255,7 +257,7 @@ func (g *Group) Tick(now time.Time) {
 	if len(gone) > 0 {
 		g.rosterShrank(now)
 	}
-	if g.state == CompletingRebalance && !g.syncEnd.After(now) {
+	if (g.state == CompletingRebalance || g.state == Stable) && !g.syncEnd.IsZero() && !g.syncEnd.After(now) {
 		g.endSync(now)
 	}
 	g.progress(now)

@@ -29,11 +29,13 @@ import (
 type model struct {
 	fail  func(format string, args ...any)
 	c     *Coordinator
-	disk  *disk
+	disk  medium
 	procs []*process
 
-	life     int // of the coordinator
-	asked    int // requests of this life
+	seq      rhumb.Offset // grows with each commit
+	acked    rhumb.Offset // largest one that was answered
+	life     int          // of the coordinator
+	asked    int          // requests of this life
 	answered int
 	nonce    int
 
@@ -47,6 +49,16 @@ type model struct {
 
 	mu    sync.Mutex
 	inbox []func() // answers that came
+}
+
+// medium is where the model's groups are stored.
+type medium interface {
+	Store
+	set(slow bool, failing error) // slow: until it is set again
+	run(n int)                    // n writes of a slow one get through
+	crash(seed int) medium        // lose power; what comes back
+	topic() rhumb.UUID
+	close()
 }
 
 // process is a client. A static one has the same instance id for ever.
@@ -84,8 +96,8 @@ const (
 	modelLimit   = 20 * time.Second
 )
 
-func newModel(fail func(string, ...any), processes int) *model {
-	m := &model{fail: fail, disk: newDisk(), nonces: map[int32]int{}, superseded: map[string]bool{}, left: map[string]int{}}
+func newModel(fail func(string, ...any), on medium, processes int) *model {
+	m := &model{fail: fail, disk: on, nonces: map[int32]int{}, superseded: map[string]bool{}, left: map[string]int{}}
 	m.start()
 	for n := range processes {
 		p := &process{n: n, fail: fail, likes: []string{"range", "sticky"}}
@@ -109,14 +121,9 @@ func (m *model) start() {
 }
 
 // crash ends the coordinator and what it knew; connections break.
-func (m *model) crash() {
-	m.disk.mu.Lock()
-	m.disk.queue = nil
-	m.disk.failing = errDisk // of the old life: nothing of it is stored any more
-	m.disk.mu.Unlock()
+func (m *model) crash(seed int) {
 	old := m.c
-	m.disk = m.disk.crash()
-	m.disk.failing = nil
+	m.disk = m.disk.crash(seed)
 	old.Close()
 	m.settle()
 	for _, p := range m.procs {
@@ -126,6 +133,15 @@ func (m *model) crash() {
 		}
 	}
 	m.start()
+	m.checkOffsets()
+}
+
+// checkOffsets: what was answered as committed is there.
+func (m *model) checkOffsets() {
+	at := m.disk.Offsets(testKey)[OffsetKey{TopicID: m.disk.topic()}]
+	if at.Offset < m.acked {
+		m.fail("I1: commit %d was answered, %d is there", m.acked, at.Offset)
+	}
 }
 
 // settle waits until nothing moves, and takes the answers that came.
@@ -267,11 +283,16 @@ func (m *model) commit(ref MemberRef) {
 	replaced := m.superseded[ref.ID]
 	fenced := ref.Generation < m.newest || replaced || m.left[ref.ID] == m.life
 	life := m.life
-	at := OffsetCommit{TopicID: rhumb.UUID{1}, Offset: rhumb.Offset(ref.Generation), At: time.Now().UnixMilli()}
+	m.seq++
+	seq := m.seq
+	at := OffsetCommit{TopicID: m.disk.topic(), Offset: seq, At: time.Now().UnixMilli()}
 	m.c.Commit(testKey, ref, []OffsetCommit{at}, func(err error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.inbox = append(m.inbox, func() {
+			if err == nil {
+				m.acked = max(m.acked, seq)
+			}
 			if err == nil && fenced && life == m.life {
 				m.fail("%+v committed; generation %d, replaced %v, left %v", ref, m.newest, replaced, m.left[ref.ID] == m.life)
 			}
@@ -336,6 +357,7 @@ func (m *model) heal() {
 	if d, err := m.c.Describe(testKey); err == nil && (d.State != Empty || len(d.Members) > 0) {
 		m.fail("all have left, and there is %+v", d)
 	}
+	m.checkOffsets()
 	if m.asked != m.answered {
 		m.fail("%d of %d requests were answered", m.answered, m.asked)
 	}
@@ -346,6 +368,8 @@ func (m *model) heal() {
 
 // TestGroupModel tries random schedules of everything above.
 func TestGroupModel(t *testing.T) { rapid.Check(t, inBubble(t, checkModel)) }
+
+func checkModel(t *rapid.T) { runModel(t, newDisk()) }
 
 // inBubble gives each random case a clock of its own.
 func inBubble(t *testing.T, check func(*rapid.T)) func(*rapid.T) {
@@ -361,9 +385,9 @@ func inBubble(t *testing.T, check func(*rapid.T)) func(*rapid.T) {
 	}
 }
 
-func checkModel(t *rapid.T) {
-	m := newModel(t.Fatalf, 2+roll(t, "processes", 4))
-	defer func() { m.c.Close() }()
+func runModel(t *rapid.T, on medium) {
+	m := newModel(t.Fatalf, on, 2+roll(t, "processes", 4))
+	defer func() { m.c.Close(); m.disk.close() }()
 	for range rapid.IntRange(50, 250).Draw(t, "steps") {
 		p := m.procs[roll(t, "process", len(m.procs))]
 		switch what := roll(t, "what", 64); {
@@ -392,7 +416,7 @@ func checkModel(t *rapid.T) {
 		case what < 62:
 			m.disk.run(1)
 		default:
-			m.crash()
+			m.crash(roll(t, "seed", 1000))
 		}
 		m.settle()
 	}

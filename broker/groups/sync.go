@@ -68,13 +68,13 @@ func (g *Group) Sync(now time.Time, req SyncRequest, reply func(SyncAnswer)) {
 		return
 	}
 	g.touch(m, now)
-	g.restart = true
+	g.restart, m.owes = true, false
 	if g.state == Stable {
 		reply(g.assigned(m))
 		return
 	}
 	m.answerSync(SyncAnswer{Err: ErrRebalancing}) // an older request of the same member
-	m.sync, m.owes = reply, false
+	m.sync = reply
 }
 
 // current finds the member that speaks, and checks its generation.
@@ -164,8 +164,8 @@ func (g *Group) failSyncs(err error) {
 	}
 }
 
-// endSync removes members that joined and never asked for their assignment. If
-// all have, the disk is slow: it goes on waiting.
+// endSync removes members that joined and never asked for their assignment, also
+// those of a group that is stable without them.
 func (g *Group) endSync(now time.Time) {
 	var gone []*member
 	for _, m := range g.roster.list {
@@ -179,9 +179,11 @@ func (g *Group) endSync(now time.Time) {
 	switch {
 	case len(gone) > 0:
 		g.rosterShrank(now)
+	case g.state == Stable:
+		g.syncEnd = time.Time{}
 	case g.staged == nil:
 		g.prepare(now) // the leader, a static member, is away
 	default:
-		g.syncEnd = now.Add(g.limit())
+		g.syncEnd = now.Add(g.limit()) // the disk is slow
 	}
 }
