@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,26 +45,27 @@ func (s *story) start(change func(*Config)) {
 }
 
 // answer is what a request gets; it is nil until then.
-type answer[A any] struct{ got *A }
+type answer[A any] struct{ got atomic.Pointer[A] }
 
-func (a *answer[A]) take(v A) { a.got = &v }
+func (a *answer[A]) take(v A) { a.got.Store(&v) }
 
 // now gives the answer, which must be there.
 func (a *answer[A]) now(t testing.TB) A {
 	t.Helper()
 	synctest.Wait()
-	if a.got == nil {
+	got := a.got.Load()
+	if got == nil {
 		t.Fatal("no answer yet")
 	}
-	return *a.got
+	return *got
 }
 
 // missing checks that there is no answer.
 func (a *answer[A]) missing(t testing.TB) {
 	t.Helper()
 	synctest.Wait()
-	if a.got != nil {
-		t.Fatalf("answered %+v, want it to wait", *a.got)
+	if got := a.got.Load(); got != nil {
+		t.Fatalf("answered %+v, want it to wait", *got)
 	}
 }
 

@@ -35,6 +35,7 @@ type fleet struct {
 	mu    sync.Mutex
 	seen  map[string]int // value → how often
 	owned map[int]map[int32]bool
+	moves int // partitions that were assigned or revoked
 	wake  chan struct{}
 }
 
@@ -57,6 +58,7 @@ func (f *fleet) join(n int, topic string, opts ...kgo.Opt) (stop func()) {
 		return func(_ context.Context, _ *kgo.Client, parts map[string][]int32) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
+			f.moves += len(parts[topic])
 			for _, p := range parts[topic] {
 				if own {
 					f.owned[n][p] = true

@@ -109,7 +109,10 @@ func (h *harness) serve(r broker.Region, change ...func(*broker.Config, *Config)
 
 func (h *harness) listener() Listener {
 	l := h.door
-	l.Name, l.Bind = "plain", "127.0.0.1:0"
+	l.Name = "plain"
+	if l.Bind == "" {
+		l.Bind = "127.0.0.1:0"
+	}
 	return l
 }
 
