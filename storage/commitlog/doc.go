@@ -131,7 +131,8 @@
 //     round while the last one is being flushed.
 //   - syncer: woken by the writer, by Flush, and by the flush timer, which runs only
 //     while something is unflushed. It flushes and calls done and Flushed.
-//   - preparer: woken when the active file is half full; makes the next file.
+//   - preparer: woken when the active file is half full; makes the next file, and under
+//     Fsync fills it with zeros until it is needed.
 //
 // An idle log has no timer. Outside of Run, a frame that Append refuses starts a
 // goroutine that ends when it has called the callbacks.
