@@ -35,6 +35,7 @@ func createTopics(ctx context.Context, r *request, req *kmsg.CreateTopicsRequest
 	defer cancel()
 	resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
 	names := counted(req.Topics, func(t *kmsg.CreateTopicsRequestTopic) string { return t.Topic })
+	partitions := int32(0)
 	for i := range req.Topics {
 		ask := &req.Topics[i]
 		t := kmsg.NewCreateTopicsResponseTopic()
@@ -46,13 +47,24 @@ func createTopics(ctx context.Context, r *request, req *kmsg.CreateTopicsRequest
 		case several:
 			err = errDuplicateTopic
 		default:
+			if partitions >= maxCreated {
+				err = errManyCreated
+				break
+			}
 			err = r.conn.server.createTopic(ctx, r.caller, ask, req.ValidateOnly, &t)
 		}
+		partitions += max(t.NumPartitions, 1)
 		t.ErrorCode, t.ErrorMessage = codeOf(scopeAdmin, err), text(err)
 		resp.Topics = append(resp.Topics, t)
 	}
 	return resp, nil
 }
+
+// maxCreated bounds the partitions of one request, as in Kafka: once it is
+// reached, the topics that follow are refused.
+const maxCreated = 10_000
+
+var errManyCreated = withCode(codePolicyViolation, "Excessively large number of partitions per request.")
 
 var errDuplicateTopic = withCode(codeInvalidRequest, "Duplicate topic name.")
 

@@ -18,19 +18,34 @@ import (
 //   - 3: types and documentation
 //   - 4: flexible
 //
+// A resource is answered once, and an answer has an end: short names in a request
+// stand for long lists.
+//
 // Groups and client metrics have no settings here, so there are none to show. The
 // loggers of a node are one, root.
 func init() {
 	register(api{key: 32, min: 1, max: 4, handle: decodes(describeConfigs)})
 }
 
+// maxDescribedConfigs bounds the settings in one answer; with synonyms and words
+// one takes some 400 bytes. It is what 3,000 topics have.
+const maxDescribedConfigs = 100_000
+
 func describeConfigs(_ context.Context, r *request, req *kmsg.DescribeConfigsRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
+	twice := once(req.Resources, func(a *kmsg.DescribeConfigsRequestResource) resource { return resource{a.ResourceType, a.ResourceName} })
+	left := maxDescribedConfigs
 	for i := range req.Resources {
 		ask := &req.Resources[i]
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = ask.ResourceType, ask.ResourceName
-		entries, err := r.conn.server.configs(r, ask)
+		entries, err := []broker.ConfigEntry(nil), error(errTwice)
+		if !twice[resource{ask.ResourceType, ask.ResourceName}] {
+			entries, err = r.conn.server.configs(r, ask)
+		}
+		if left -= len(entries); left < 0 {
+			entries, err = nil, errTooMany
+		}
 		out.ErrorCode, out.ErrorMessage = codeOf(scopeAdmin, err), text(err)
 		for _, e := range entries {
 			if len(ask.ConfigNames) == 0 || slices.Contains(ask.ConfigNames, e.Name) {
@@ -41,6 +56,8 @@ func describeConfigs(_ context.Context, r *request, req *kmsg.DescribeConfigsReq
 	}
 	return resp, nil
 }
+
+var errTooMany = withCode(codeInvalidRequest, "the answer would be too large: ask for less at once")
 
 func (s *Server) configs(r *request, ask *kmsg.DescribeConfigsRequestResource) ([]broker.ConfigEntry, error) {
 	switch ask.ResourceType {

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -37,7 +38,11 @@ func describeLogDirs(_ context.Context, r *request, req *kmsg.DescribeLogDirsReq
 			dir.Topics = append(dir.Topics, s.sizes(r.caller.nameOf(info.Topic), &info, nil))
 		}
 	}
+	names := counted(req.Topics, func(t *kmsg.DescribeLogDirsRequestTopic) string { return t.Topic })
 	for _, ask := range req.Topics {
+		if names.next(ask.Topic) == answered {
+			continue
+		}
 		if info, err := r.caller.findTopic(false, ask.Topic, [16]byte{}); err == nil {
 			dir.Topics = append(dir.Topics, s.sizes(ask.Topic, info, ask.Partitions))
 		}
@@ -47,7 +52,7 @@ func describeLogDirs(_ context.Context, r *request, req *kmsg.DescribeLogDirsReq
 }
 
 // sizes gives the sizes of the partitions that are asked for, of all if none is
-// named. Those that do not exist are left out, as Kafka does.
+// named, each once. Those that do not exist are left out, as Kafka does.
 func (s *Server) sizes(name string, info *broker.TopicInfo, asked []int32) kmsg.DescribeLogDirsResponseDirTopic {
 	t := kmsg.NewDescribeLogDirsResponseDirTopic()
 	t.Topic = name
@@ -56,7 +61,8 @@ func (s *Server) sizes(name string, info *broker.TopicInfo, asked []int32) kmsg.
 			asked = append(asked, int32(i))
 		}
 	}
-	for _, index := range asked {
+	slices.Sort(asked)
+	for _, index := range slices.Compact(asked) {
 		state, err := s.broker.State(info, index)
 		if err != nil {
 			continue
