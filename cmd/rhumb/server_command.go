@@ -40,7 +40,7 @@ func serverCommand() *cobra.Command {
 }
 
 func runServer(ctx context.Context, s *server.Server, log *slog.Logger) error {
-	err := s.Run(ctx)
+	err := s.RunInTime(ctx)
 	if err == nil {
 		log.Info("stopped")
 	}

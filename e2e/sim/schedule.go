@@ -61,6 +61,13 @@ var disasters = plan{
 	weights: map[action]int{actLink: 5, actCut: 4, actCrash: 4, actBackup: 3, actRestore: 2, actRebuild: 2},
 }
 
+// restores is the plan of regions that come back with old copies again and again,
+// and write on: what an operator has to resolve.
+var restores = plan{
+	regions: 3, topics: 2, length: 8 * time.Minute, every: 15 * time.Second,
+	weights: map[action]int{actLink: 4, actCut: 3, actCrash: 2, actBackup: 4, actRestore: 5},
+}
+
 // schedule lays out the events of a seed. It depends on nothing else, so a
 // failing seed replays the same faults. Each cut, crash and stop is followed by
 // its healing after a while, which may be very short.

@@ -17,7 +17,8 @@ var (
 )
 
 // TestSimulation runs meshes of three regions, ten virtual minutes each. Every
-// fourth seed has disasters: lost disks and restored backups.
+// fourth seed has disasters: lost disks and restored backups; every second of
+// these restores backups above all.
 //
 //	go test ./e2e/sim -run TestSimulation -sim.seed 17 -sim.seeds 1
 func TestSimulation(t *testing.T) {
@@ -40,8 +41,11 @@ func TestSimulation(t *testing.T) {
 
 func simulate(t *testing.T, seed uint64) {
 	p := ordinary
-	if seed%4 == 3 {
+	switch seed % 8 {
+	case 3:
 		p = disasters
+	case 7:
+		p = restores
 	}
 	w, err := newWorld(seed, p)
 	if err != nil {

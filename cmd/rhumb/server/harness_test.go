@@ -73,13 +73,18 @@ func listen(name, protocol, bind string) config.Listener {
 // launch runs a region and does not wait until it is ready.
 func launch(t *testing.T, cfg config.Config) *fixture {
 	t.Helper()
+	return launchBy(t, cfg, (*Server).Run)
+}
+
+func launchBy(t *testing.T, cfg config.Config, run func(*Server, context.Context) error) *fixture {
+	t.Helper()
 	f := &fixture{T: t, cfg: cfg, disk: &disk{FS: vfs.OS()}, log: &logBuffer{}, ended: make(chan struct{})}
 	f.server = New(cfg, Options{FS: f.disk, Logger: slog.New(slog.NewTextHandler(f.log, nil))})
 	ctx, cancel := context.WithCancel(context.Background())
 	f.stop = cancel
 	go func() {
 		defer close(f.ended)
-		f.err = f.server.Run(ctx)
+		f.err = run(f.server, ctx)
 	}()
 	t.Cleanup(func() {
 		cancel()

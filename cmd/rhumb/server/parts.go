@@ -26,8 +26,9 @@ type part struct {
 type parts struct {
 	failed chan error // capacity 1: the first part that ended by itself
 
-	mu   sync.Mutex
-	list []*part
+	mu       sync.Mutex
+	list     []*part
+	stopping string // the part whose turn it is to stop
 }
 
 func newParts() *parts { return &parts{failed: make(chan error, 1)} }
@@ -97,6 +98,7 @@ func (p *parts) pop() *part {
 		return nil
 	}
 	last := p.list[len(p.list)-1]
+	p.stopping = last.name
 	p.list = p.list[:len(p.list)-1]
 	return last
 }

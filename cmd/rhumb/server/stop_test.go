@@ -95,6 +95,35 @@ func TestStopEndsAfterItsGrace(t *testing.T) {
 	start(t, cfg)
 }
 
+// A flush that never returns does not keep the process: shortly after the grace it
+// ends with an error that names what hangs, and all that was answered is there.
+func TestI1HungFlushDoesNotOutliveTheGrace(t *testing.T) {
+	cfg := configure(t)
+	cfg.ShutdownGrace = config.Duration(50 * time.Millisecond)
+	f := launchBy(t, cfg, (*Server).RunInTime)
+	select {
+	case <-f.server.Ready():
+	case <-time.After(limit):
+		t.Fatal("the region is not ready")
+	}
+	answer := f.produceHeld("second")
+	f.stop()
+	if err := f.end(); err == nil || !strings.Contains(err.Error(), "not stopped within the grace of 50ms: ") {
+		t.Fatalf("%v, want an end in time", err)
+	}
+	if !strings.Contains(f.log.String(), "region does not stop in time") {
+		t.Errorf("it does not say so:\n%s", f.log)
+	}
+	<-answer
+	f.disk.release() // the disk answers after all: the test's process goes on
+	<-f.server.ended
+	again := start(t, f.cfg)
+	c := again.client(again.kafka(), kgo.ConsumeTopics("orders"))
+	if got := c.PollRecords(again.ctx(), 1).Records(); len(got) != 1 || string(got[0].Value) != "first" {
+		t.Errorf("%v, want what was answered", got)
+	}
+}
+
 func TestStopBeforeReady(t *testing.T) {
 	cfg := configure(t)
 	first := start(t, cfg) // so that there is something to recover
