@@ -43,6 +43,12 @@ func (l *sourceLog) snapshot(ctx context.Context) (session.Source, error) {
 	}
 	src := session.Source{Start: l.start, Floor: l.floor, FloorReason: rhumb.ReasonRetention,
 		OwnLast: st.OwnLast, Head: st.Flushed, End: st.End}
+	for _, m := range st.Starts {
+		src.FloorReason = m.Reason
+		if m.Offset < src.Floor.Offset {
+			src.Floors = append(src.Floors, session.Floor{ChainPoint: m.ChainPoint, Reason: m.Reason})
+		}
+	}
 	if past := l.flow.source.closed; past != nil {
 		end := dedup.ChainPoint{Offset: past.Last, Chain: past.Chain}
 		src.Closed, src.Last = true, past.Last

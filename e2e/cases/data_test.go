@@ -2,6 +2,7 @@ package cases
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -112,6 +113,34 @@ func TestG13ExpiredBeforeItCrossedIsCounted(t *testing.T) {
 		}
 		if got := eu.from(us, orders, 0); !slices.Contains(got, "after") || slices.Contains(got, "lost1") {
 			t.Fatalf("eu has %q", got)
+		}
+	})
+}
+
+// TestI3GapsSayWhatHappened: an operator deletes some records and retention others
+// while a region is cut off. Each range is a gap with its own reason.
+func TestI3GapsSayWhatHappened(t *testing.T) {
+	t.Parallel()
+	run(t, usEu, func(ms *mesh, nodes []*node) {
+		us, eu := nodes[0], nodes[1]
+		us.create(orders, 1, map[string]string{"retention.ms": "60000"})
+		ms.everywhere(orders, 1)
+		us.produce(orders, 0, "before")
+		ms.untilCopied(us, eu, orders, 0)
+		ms.path(us, eu, relay.Settings{Cut: true})
+		us.produce(orders, 0, "deleted1", "deleted2")
+		if _, err := us.region().DeleteRecords(context.Background(), us.partition(orders, 0).Ref, 3); err != nil {
+			t.Fatal(err)
+		}
+		us.produce(orders, 0, "expired")
+		ms.pass(7 * time.Minute)
+		us.produce(orders, 0, "after")
+		ms.path(us, eu, near)
+		ms.untilCopied(us, eu, orders, 0)
+		gaps := eu.region().Gaps(eu.partition(orders, 0).Ref)
+		if len(gaps) != 2 || gaps[0].From != 1 || gaps[0].To != 2 || gaps[0].Reason != rhumb.ReasonDeleted ||
+			gaps[1].From != 3 || gaps[1].To != 3 || gaps[1].Reason != rhumb.ReasonRetention {
+			t.Fatalf("gaps %+v", gaps)
 		}
 	})
 }

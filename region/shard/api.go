@@ -67,6 +67,7 @@ type PartitionState struct {
 	OwnLast    rhumb.Offset // last offset of a record published here, NoOffset if none
 	OwnChain   uint64       // chain at OwnLast
 	OwnFloor   rhumb.Offset // own offsets up to here may be gone
+	Starts     []StartMove  // why, oldest first; shared: do not change it
 	Watermarks []dedup.Watermark
 
 	Bytes      int64 // stored batches with their envelopes

@@ -35,6 +35,9 @@ type logStartCommand struct {
 	start     rhumb.Offset
 	reason    rhumb.Reason
 	floors    []floorOf
+	// own is the last own offset that goes, on a batch border, with its chain:
+	// where a link's gap may end. nil in entries of older versions.
+	own *dedup.ChainPoint
 }
 
 type edgeStartCommand struct {
@@ -92,6 +95,9 @@ func (c *logStartCommand) append(b []byte) []byte {
 		b = append(b, f.life[:]...)
 		b = putInt(b, int64(f.floor))
 	}
+	if c.own != nil {
+		b = putUint(putInt(b, int64(c.own.Offset)), c.own.Chain)
+	}
 	return b
 }
 
@@ -100,6 +106,9 @@ func decodeLogStart(body []byte) (*logStartCommand, error) {
 	c := &logStartCommand{partition: rhumb.PartitionID(r.uint()), start: rhumb.Offset(r.int()), reason: rhumb.Reason(r.byte())}
 	for range r.count(18) {
 		c.floors = append(c.floors, floorOf{r.region(), r.life(), rhumb.Offset(r.int())})
+	}
+	if len(r.b) > 0 {
+		c.own = &dedup.ChainPoint{Offset: rhumb.Offset(r.int()), Chain: r.uint()}
 	}
 	return c, r.err("log start")
 }

@@ -89,7 +89,8 @@
 // tenant, namespace, name.
 //
 //	 3  skip              u partition, u region, id life, s from, s to, u chain, byte reason
-//	 4  log start         u partition, s start, byte reason, u n × (u region, id life, s floor)
+//	 4  log start         u partition, s start, byte reason, u n × (u region, id life, s floor),
+//	                     then s own floor, u chain there
 //	 5  edge start        u partition, u destination, byte latest
 //	 6  expire producers  u partition, s before
 //	 7  create partition  id topic, topic, s index, u deletions, id life
@@ -119,7 +120,8 @@
 // which are bytes.
 //
 //	P partition                   id topic, topic, s index, u deletions, id life, s created
-//	H partition                   s log start, s end, s own last, u own chain, s last append, u gaps
+//	H partition                   s log start, s end, s own last, u own chain, s last append, u gaps,
+//	                              then u n × (s own floor, u chain, byte reason)
 //	W partition, region 2 B, life watermark
 //	I partition, producer 8 B     producer
 //	E partition, region 2 B       s start of the edge

@@ -29,7 +29,7 @@ func allCommands() []command {
 	id, life := rhumb.UUID{1, 2}, rhumb.Life{3, 4}
 	return []command{
 		&skipCommand{5, 9, life, dedup.Skip{From: -1, To: 77, Chain: 1 << 63, Reason: rhumb.ReasonRetention}},
-		&logStartCommand{5, 100, rhumb.ReasonDeleted, []floorOf{{9, life, 12}, {10, life, -1}}},
+		&logStartCommand{partition: 5, start: 100, reason: rhumb.ReasonDeleted, floors: []floorOf{{9, life, 12}, {10, life, -1}}},
 		&edgeStartCommand{5, 9, true},
 		&expireProducersCommand{5, 1 << 40},
 		&createPartitionCommand{id, topic, 3, 2, life},

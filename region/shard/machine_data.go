@@ -138,6 +138,7 @@ func (m *machine) applyLogStart(_ entry, c *logStartCommand) result {
 	}
 	m.touch(p)
 	p.logStart = c.start
+	p.noteStart(c)
 	m.update.LogStarts = append(m.update.LogStarts, LogStart{Partition: p.id, Start: c.start})
 	for _, f := range c.floors {
 		k := p.marks[originKey{f.region, f.life}]

@@ -23,7 +23,11 @@ func (s *Shard) MoveLogStart(ctx context.Context, id rhumb.PartitionID, start rh
 	if err != nil {
 		return rhumb.NoOffset, err
 	}
-	return offsetOf(s.control(ctx, &logStartCommand{id, start, reason, floors}))
+	own, err := s.ownFloorAt(id, start)
+	if err != nil {
+		return rhumb.NoOffset, err
+	}
+	return offsetOf(s.control(ctx, &logStartCommand{partition: id, start: start, reason: reason, floors: floors, own: own}))
 }
 
 func offsetOf(v any, err error) (rhumb.Offset, error) {

@@ -34,6 +34,7 @@ type partition struct {
 	marks      map[originKey]*mark
 	producers  map[int64]*producer
 	edges      map[rhumb.RegionNumber]rhumb.Offset
+	starts     []StartMove // why the log start is where it is; replaced, never changed
 	gaps       []Gap
 	gapCount   uint64 // gap records ever stored: the next one's number
 

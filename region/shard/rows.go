@@ -3,6 +3,7 @@ package shard
 import (
 	"encoding/binary"
 
+	"github.com/rhumbmq/rhumb/dedup"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -115,7 +116,17 @@ func encodePosition(b []byte, p *partition) []byte {
 	b = putInt(b, int64(p.ownLast))
 	b = putUint(b, p.ownChain)
 	b = putInt(b, p.lastAppend)
-	return putUint(b, p.gapCount)
+	b = putUint(b, p.gapCount)
+	if len(p.starts) == 0 {
+		return b
+	}
+	b = putUint(b, uint64(len(p.starts)))
+	for _, m := range p.starts {
+		b = putInt(b, int64(m.Offset))
+		b = putUint(b, m.Chain)
+		b = append(b, byte(m.Reason))
+	}
+	return b
 }
 
 func decodePosition(p *partition, value []byte) error {
@@ -126,6 +137,11 @@ func decodePosition(p *partition, value []byte) error {
 	p.logStart, p.end = rhumb.Offset(r.int()), rhumb.Offset(r.int())
 	p.ownLast, p.ownChain = rhumb.Offset(r.int()), r.uint()
 	p.lastAppend, p.gapCount = r.int(), r.uint()
+	if len(r.b) > 0 {
+		for range r.count(3) {
+			p.starts = append(p.starts, StartMove{dedup.ChainPoint{Offset: rhumb.Offset(r.int()), Chain: r.uint()}, rhumb.Reason(r.byte())})
+		}
+	}
 	if !r.bad && (p.logStart < 0 || p.end < p.logStart || p.ownLast >= p.end) {
 		return rhumb.Errorf(rhumb.KindCorrupt, "shard: partition %d from %d to %d with own offset %d", p.id, p.logStart, p.end, p.ownLast)
 	}

@@ -137,11 +137,21 @@ func (s *Sender) passFloor() bool {
 		return false
 	}
 	reason := s.source.FloorReason
+	for _, f := range s.source.Floors {
+		if s.sent.Offset >= f.Offset {
+			continue
+		}
+		reason = f.Reason
+		if f.Offset < floor.Offset {
+			floor = f.ChainPoint
+		}
+		break
+	}
 	if floor.Chain == s.sent.Chain || mutant.On(mutant.GapAsSkip) {
 		reason = rhumb.ReasonForeign // no batch of this origin lay there
 	}
 	s.sendSkip(floor, reason)
-	return true
+	return s.sent.Offset >= s.source.Floor.Offset // else the next floor's turn comes when this is confirmed
 }
 
 // sendReady sends one message, or does what has to come before it. It is false

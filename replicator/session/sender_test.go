@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -245,4 +246,27 @@ func BenchmarkSession(b *testing.B) {
 	if st := s.Status(); st.State != Idle || st.InFlight != 0 {
 		b.Fatalf("%+v", st)
 	}
+}
+
+// TestGapsHaveTheirReasons: where the log start moved for different reasons, each
+// range that will not come has its own.
+func TestGapsHaveTheirReasons(t *testing.T) {
+	p := newPair(600, t.Fatalf)
+	for range 9 {
+		p.src.own(1, 0)
+	}
+	p.src.flushed = p.src.end
+	p.src.drop(6)
+	p.src.floors = []Floor{{p.src.pointBefore(2), rhumb.ReasonRetention}, {p.src.pointBefore(4), rhumb.ReasonDeleted}}
+	p.open()
+	p.heal()
+	want := []dedup.Skip{
+		{From: -1, To: 1, Chain: p.src.pointBefore(2).Chain, Reason: rhumb.ReasonRetention},
+		{From: 1, To: 3, Chain: p.src.pointBefore(4).Chain, Reason: rhumb.ReasonDeleted},
+		{From: 3, To: 5, Chain: p.src.pointBefore(6).Chain, Reason: rhumb.ReasonRetention},
+	}
+	if got := p.dst.gaps[p.src.life]; !slices.Equal(got, want) {
+		t.Errorf("gaps %+v, want %+v", got, want)
+	}
+	p.verify()
 }

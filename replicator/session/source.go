@@ -18,8 +18,11 @@ type Source struct {
 	// batch it still has: see [dedup.ChainBefore].
 	Floor dedup.ChainPoint
 
-	// FloorReason says why: retention or deleted.
+	// FloorReason says why what lies right below it is gone: retention or deleted.
 	FloorReason rhumb.Reason
+
+	// Floors are earlier floors, rising, where something else was why.
+	Floors []Floor
 
 	// Last, if Closed, is the last offset that the life names: it was closed there,
 	// and what lies behind it belongs to another life. Then OwnLast and Head do not
@@ -39,6 +42,12 @@ type Source struct {
 	End rhumb.Offset
 }
 
+// Floor is a place up to which a source's records are gone, and why they are.
+type Floor struct {
+	dedup.ChainPoint
+	Reason rhumb.Reason
+}
+
 // NewSource is an empty log whose edge starts from the beginning.
 func NewSource() Source {
 	none := dedup.ChainPoint{Offset: rhumb.NoOffset}
@@ -52,7 +61,7 @@ func (s *Source) merge(o Source) {
 		s.Start = o.Start
 	}
 	if o.Floor.Offset > s.Floor.Offset {
-		s.Floor, s.FloorReason = o.Floor, o.FloorReason
+		s.Floor, s.FloorReason, s.Floors = o.Floor, o.FloorReason, o.Floors
 	}
 	s.End = max(s.End, o.End)
 	switch {

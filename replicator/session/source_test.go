@@ -20,6 +20,7 @@ type twinSource struct {
 	written uint32 // makes each batch's bytes differ
 	closed  bool   // the life was closed at last
 	last    rhumb.Offset
+	floors  []Floor // earlier ones than dropped
 }
 
 func newTwinSource(life rhumb.Life, seed uint32) *twinSource {
@@ -89,7 +90,7 @@ func (s *twinSource) cut(end rhumb.Offset) {
 }
 
 func (s *twinSource) source() Source {
-	src := Source{Start: s.start, Floor: s.pointBefore(s.dropped), FloorReason: rhumb.ReasonRetention,
+	src := Source{Start: s.start, Floor: s.pointBefore(s.dropped), FloorReason: rhumb.ReasonRetention, Floors: s.floors,
 		OwnLast: s.pointBefore(len(s.batches)).Offset, Head: s.flushed, End: s.end}
 	if s.closed {
 		src.Closed, src.Last = true, s.last

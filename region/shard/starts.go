@@ -1,0 +1,63 @@
+package shard
+
+import (
+	"github.com/rhumbmq/rhumb/dedup"
+	"github.com/rhumbmq/rhumb/internal/codec"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// StartMove says why own records up to an offset are gone: the last own offset,
+// on a batch border, that a move of the log start dropped, with its chain.
+type StartMove struct {
+	dedup.ChainPoint
+	Reason rhumb.Reason // retention or deleted
+}
+
+// maxStarts is how many moves for different reasons a partition remembers. What
+// is older counts to the oldest that is remembered.
+const maxStarts = 8
+
+// noteStart remembers why the log start moved. Moves for one reason in a row are
+// one: a gap over them has one cause.
+func (p *partition) noteStart(c *logStartCommand) {
+	if c.own == nil {
+		return // of a version that did not say
+	}
+	moves := make([]StartMove, 0, len(p.starts)+1) // readers share the old one
+	for _, m := range p.starts {
+		if m.Offset < c.own.Offset {
+			moves = append(moves, m)
+		}
+	}
+	if n := len(moves); n > 0 && moves[n-1].Reason == c.reason {
+		moves = moves[:n-1]
+	}
+	moves = append(moves, StartMove{*c.own, c.reason})
+	p.starts = moves[max(0, len(moves)-maxStarts):]
+}
+
+// ownFloorAt gives the last own offset that a log start drops, on a batch border,
+// with the chain there.
+func (s *Shard) ownFloorAt(id rhumb.PartitionID, start rhumb.Offset) (*dedup.ChainPoint, error) {
+	st, ok := s.State(id)
+	if !ok || start <= st.LogStart {
+		return nil, nil
+	}
+	found, err := s.ReadOrigin(&st, OriginQuery{Partition: id, Region: s.cfg.Region, From: start, Limit: st.End, MaxBytes: 1})
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return &dedup.ChainPoint{Offset: start - 1, Chain: st.OwnChain}, nil
+	}
+	b, err := originBatch(&found[0])
+	if err != nil {
+		return nil, err
+	}
+	return &dedup.ChainPoint{Offset: min(start, b.First) - 1, Chain: dedup.ChainBefore(b)}, nil
+}
+
+func originBatch(s *Stored) (dedup.OriginBatch, error) {
+	h, err := codec.ParseBatch(s.Batch)
+	return dedup.OriginBatchOf(&s.Envelope, h), err
+}
