@@ -199,3 +199,28 @@ func TestKcatOptions(t *testing.T) {
 		t.Errorf("metadata of eu: %s", got)
 	}
 }
+
+// kcat -G: a group reads all, and the next time what came since, though the region
+// was killed in between.
+func TestKcatGroups(t *testing.T) {
+	if testing.Short() {
+		t.Skip("every look of kcat takes a second")
+	}
+	need(t, "kcat")
+	m := process.Start(t, "us")
+	us := m.Region("us").Kafka
+	lines := realFile(t, 400)
+	kcat(t, strings.NewReader(strings.Join(lines[:200], "\n")+"\n"), "-P", "-b", us, "-t", "shared")
+	read := func(want []string) {
+		t.Helper()
+		got := strings.Split(strings.TrimSuffix(kcat(t, nil, "-b", us, "-q", "-e", "-X", "auto.offset.reset=earliest", "-G", "readers", "shared"), "\n"), "\n")
+		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("the group read %d lines, want %d, from %q to %q", len(got), len(want), want[0], want[len(want)-1])
+		}
+	}
+	read(lines[:200])
+	kcat(t, strings.NewReader(strings.Join(lines[200:], "\n")+"\n"), "-P", "-b", us, "-t", "shared")
+	m.Kill("us")
+	m.Restart("us")
+	read(lines[200:])
+}

@@ -35,6 +35,7 @@ func (s *Server) open(ctx context.Context) error {
 		{"region", s.openRegion},
 		{"broker", s.openBroker},
 		{"leadership of the region's shards", s.waitReady},
+		{"consumer groups", s.openGroups},
 		{"links", s.openLinks},
 		{"HTTP listeners", s.openAdmin},
 		{"Kafka listeners", s.openKafka},
@@ -211,7 +212,12 @@ func (s *Server) openBroker(context.Context) error {
 	}
 	s.room.broker = b
 	s.parts.start("broker", b.Follow, nil)
-	s.parts.start("groups", b.RunGroups, nil)
+	return nil
+}
+
+// openGroups begins to look after groups, when they are this node's to look after.
+func (s *Server) openGroups(context.Context) error {
+	s.parts.start("consumer groups", s.room.broker.RunGroups, nil)
 	return nil
 }
 
