@@ -36,7 +36,7 @@ compat-tools: ## what Kafka's command-line tools print of a region, compared wit
 	$(GO) test -count=1 -v -run 'TestKafkaTools' ./e2e/clients | grep -v '"level"'
 
 compat-record: ## start a real Kafka from the jars of the tools, and keep its answers as golden files
-	$(GO) test -count=1 -v -run 'TestKafkaTools' ./e2e/clients -kafka
+	$(GO) test -count=1 -v -run 'TestKafkaTools|TestAnswersAreKafkas' ./e2e/clients -kafka
 
 clients: ## get the foreign clients that make test tries, into the cache folder (python3, node, mvn, javac must be there)
 	e2e/clients/install.sh

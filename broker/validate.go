@@ -51,6 +51,8 @@ func (b *Broker) checkBatch(batch []byte, s settings) (codec.BatchHeader, error)
 		return h, err
 	}
 	switch {
+	case h.BaseOffset != 0:
+		return h, rhumb.Errorf(rhumb.KindInvalid, "batch has base offset %d, which a producer does not know", h.BaseOffset)
 	case h.Attributes&codec.AttrControl != 0:
 		return h, rhumb.Errorf(rhumb.KindInvalid, "batch has the control bit, which only brokers set")
 	case h.Attributes&codec.AttrTransactional != 0:

@@ -33,7 +33,7 @@ func describeGroups(_ context.Context, r *request, req *kmsg.DescribeGroupsReque
 		if g.ErrorCode == codeGroupIDNotFound && req.Version < describeNotFound {
 			g.ErrorCode = codeNone
 		}
-		if req.IncludeAuthorizedOperations {
+		if req.IncludeAuthorizedOperations && g.ErrorCode == codeNone && g.State != "Dead" {
 			g.AuthorizedOperations = groupOperations
 		}
 		resp.Groups = append(resp.Groups, g)

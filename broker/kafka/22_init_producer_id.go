@@ -24,6 +24,10 @@ func initProducerID(ctx context.Context, r *request, req *kmsg.InitProducerIDReq
 		resp.ErrorCode = codeOf(scopeGroup, errTransactional)
 		return resp, nil
 	}
+	if (req.ProducerID < 0) != (req.ProducerEpoch < 0) {
+		resp.ErrorCode = codeInvalidRequest
+		return resp, nil
+	}
 	id, err := r.conn.server.broker.ProducerID(ctx)
 	if err != nil {
 		resp.ErrorCode = codeOf(scopeGroup, err)

@@ -15,8 +15,11 @@ func init() {
 	register(api{key: 60, min: 0, max: 2, handle: decodes(describeCluster)})
 }
 
-// endpointBrokers is the kind of endpoint that can be asked for.
-const endpointBrokers = 1
+// Kinds of endpoints. Brokers can be asked for.
+const (
+	endpointBrokers     = 1
+	endpointControllers = 2
+)
 
 func describeCluster(_ context.Context, r *request, req *kmsg.DescribeClusterRequest) (kmsg.Response, error) {
 	s := r.conn.server
@@ -25,6 +28,10 @@ func describeCluster(_ context.Context, r *request, req *kmsg.DescribeClusterReq
 	resp.ClusterAuthorizedOperations = r.caller.clusterOperations(req.IncludeClusterAuthorizedOperations)
 	if req.Version >= 1 && req.EndpointType != endpointBrokers {
 		err := withCode(codeUnsupportedEndpointType, "only brokers can be asked for")
+		if req.EndpointType == endpointControllers {
+			err = withCode(codeMismatchedEndpointType, "controllers cannot be asked for: this is a broker")
+			resp.EndpointType = endpointBrokers
+		}
 		resp.ErrorCode, resp.ErrorMessage = codeOf(scopeAdmin, err), text(err)
 		return resp, nil
 	}

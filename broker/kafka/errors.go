@@ -74,6 +74,7 @@ const (
 	codeUnacceptableCredential     int16 = 93
 	codeUnknownTopicID             int16 = 100
 	codeFetchSessionTopicIDError   int16 = 106
+	codeMismatchedEndpointType     int16 = 114
 	codeUnsupportedEndpointType    int16 = 115
 )
 

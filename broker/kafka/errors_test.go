@@ -97,7 +97,7 @@ func TestCodesHaveTheirNames(t *testing.T) {
 		codeRebalanceInProgress: kerr.RebalanceInProgress, codeNonEmptyGroup: kerr.NonEmptyGroup, codeMemberIDRequired: kerr.MemberIDRequired,
 		codeGroupMaxSizeReached: kerr.GroupMaxSizeReached, codeFencedInstanceID: kerr.FencedInstanceID,
 		codeGroupSubscribedToTopic:  kerr.GroupSubscribedToTopic,
-		codeUnsupportedEndpointType: kerr.UnsupportedEndpointType, codeUnknownServerError: kerr.UnknownServerError,
+		codeUnsupportedEndpointType: kerr.UnsupportedEndpointType, codeMismatchedEndpointType: kerr.MismatchedEndpointType, codeUnknownServerError: kerr.UnknownServerError,
 	} {
 		if want.Code != code {
 			t.Errorf("%s is %d, not %d", want.Message, want.Code, code)

@@ -6,7 +6,9 @@
 //     librdkafka, sarama, kafka-python, aiokafka, kafkajs, franz-go. It runs
 //     against any Kafka server, so that one can see what real Kafka answers.
 //   - franz-go's own test suite runs unchanged.
-//   - Kafka's own command-line tools do what tools/commands.sh types; the output
+//   - Requests in every version of each API are answered as real Kafka answered
+//     them (folder answers).
+//   - Kafka's own command-line tools do what tools/commands.txt says; the output
 //     is compared with what real Kafka printed (folder tools).
 //
 // A script knows two commands. "steps BOOTSTRAP" administers topics, produces
