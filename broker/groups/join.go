@@ -125,19 +125,23 @@ func (g *Group) isPending(id string) bool { _, ok := g.pending[id]; return ok }
 
 // newPending gives out a member id, "" if there is no room for one.
 func (g *Group) newPending(now time.Time, req *JoinRequest) string {
-	if len(g.pending) >= g.cfg.MaxMembers || g.take(memberOverhead) != nil {
+	id := g.newID(req)
+	if len(g.pending) >= g.cfg.MaxMembers || g.take(pendingSize(id)) != nil {
 		return ""
 	}
-	id := g.newID(req)
 	g.pending[id] = now.Add(req.Session)
 	g.restart = true
 	return id
 }
 
+// pendingSize is what a member id that was given out counts against budgets. It
+// starts with the client's id, which may be long.
+func pendingSize(id string) int64 { return memberOverhead + int64(len(id)) }
+
 func (g *Group) dropPending(id string) {
 	if g.isPending(id) {
 		delete(g.pending, id)
-		_ = g.take(-memberOverhead) // giving never fails
+		_ = g.take(-pendingSize(id)) // giving never fails
 	}
 }
 

@@ -40,8 +40,8 @@ func (c *Coordinator) exists(g *Group) bool {
 	return g.stored || g.state != Empty || len(g.pending) > 0 || len(c.store.Offsets(g.key)) > 0
 }
 
-// DeleteGroup forgets a group without members: its state and its positions. Errors
-// are ErrNotEmpty, or of kind not found.
+// DeleteGroup forgets a group without members, or one whose state is damaged: its
+// state and its positions. Errors are ErrNotEmpty, or of kind not found.
 func (c *Coordinator) DeleteGroup(k Key, done func(error)) {
 	var refused error
 	err := c.with(k, func(g *Group, _ time.Time) {
@@ -55,11 +55,13 @@ func (c *Coordinator) DeleteGroup(k Key, done func(error)) {
 			g.Abandon(errNotFound(k))
 		}
 	})
-	if err == nil {
-		err = refused
-	}
-	if err != nil {
+	switch {
+	case rhumb.KindOf(err) == rhumb.KindCorrupt: // nobody can be a member of it
+		c.store.StoreDeleteGroup(k, done)
+	case err != nil:
 		done(err)
+	case refused != nil:
+		done(refused)
 	}
 }
 

@@ -152,3 +152,25 @@ func TestCloseAnswersAll(t *testing.T) {
 		s.beats(b, "", nil)
 	})
 }
+
+// TestDamagedStateIsTold, hurts no other group, and can be deleted.
+func TestDamagedStateIsTold(t *testing.T) {
+	tell(t, nil, func(s *story) {
+		s.disk.states[testKey] = []byte{recordVersion, 0, 0xff}
+		if j := s.joins("a", "").now(s); rhumb.KindOf(j.Err) != rhumb.KindCorrupt {
+			s.Fatalf("%+v", j)
+		}
+		other := testKey
+		other.Group = "other"
+		a := &answer[JoinAnswer]{}
+		s.c.Join(other, JoinRequest{Session: time.Second, Kind: "x", Protocols: []Protocol{{"p", nil}}}, a.take)
+		if a.now(s).Err != nil {
+			s.Fatal(a.now(s).Err)
+		}
+		gone := &answer[error]{}
+		s.c.DeleteGroup(testKey, gone.take)
+		if gone.now(s) != nil || s.joins("a", "").now(s).Generation != 1 {
+			s.Fatal(gone.now(s))
+		}
+	})
+}
