@@ -149,5 +149,6 @@ func (m *Manager) floorOf(st *partitionState, ref rhumb.PartitionRef) (dedup.Cha
 		return dedup.ChainPoint{Offset: rhumb.NoOffset}, nil
 	}
 	l := sourceLog{flow: &flow{link: &link{m: m}, source: &source{ref: ref}}}
-	return l.floorAt(st)
+	floor, _, err := l.floorAt(st)
+	return floor, err
 }

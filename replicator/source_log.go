@@ -18,6 +18,7 @@ type sourceLog struct {
 	start   dedup.ChainPoint // the edge's
 	floor   dedup.ChainPoint // for the log start that floorOf names
 	floorOf rhumb.Offset
+	open    bool             // see session.Source.FloorOpen
 	agreed  dedup.ChainPoint // up to here the destination has it under earlier lives
 }
 
@@ -33,16 +34,16 @@ func (l *sourceLog) snapshot(ctx context.Context) (session.Source, error) {
 		}
 	}
 	if st.LogStart > l.floorOf {
-		if l.floor, err = l.floorAt(&st); err != nil {
+		if l.floor, l.open, err = l.floorAt(&st); err != nil {
 			return session.Source{}, err
 		}
 		l.floorOf = st.LogStart
 	}
 	if l.floorOf == 0 {
-		l.floor = dedup.ChainPoint{Offset: rhumb.NoOffset}
+		l.floor, l.open = dedup.ChainPoint{Offset: rhumb.NoOffset}, false
 	}
-	src := session.Source{Start: l.start, Floor: l.floor, FloorReason: rhumb.ReasonRetention,
-		OwnLast: st.OwnLast, Head: st.Flushed, End: st.End}
+	src := session.Source{Start: l.start, Floor: l.floor, FloorReason: rhumb.ReasonRetention, FloorOpen: l.open,
+		OwnLast: st.OwnLast, Head: st.Flushed, End: st.End, Compacted: st.Compacted}
 	for _, m := range st.Starts {
 		src.FloorReason = m.Reason
 		if m.Offset < src.Floor.Offset {
@@ -57,7 +58,7 @@ func (l *sourceLog) snapshot(ctx context.Context) (session.Source, error) {
 			src.Start = end
 		}
 		if src.Floor.Offset > past.Last {
-			src.Floor = end
+			src.Floor, src.FloorOpen = end, false
 		}
 	}
 	return src, nil
@@ -101,22 +102,26 @@ func (l *sourceLog) fixStart(ctx context.Context, st *partitionState) error {
 }
 
 // floorAt gives the last own offset that is gone, on a batch border, with the
-// chain before the first batch that is still there.
-func (l *sourceLog) floorAt(st *partitionState) (dedup.ChainPoint, error) {
+// chain before the first batch that is still there. That is not the chain at the
+// floor if compaction took batches between them: then open is true.
+func (l *sourceLog) floorAt(st *partitionState) (floor dedup.ChainPoint, open bool, err error) {
 	b, ok, err := l.firstFrom(st.LogStart, st.End)
 	switch {
 	case err != nil:
-		return dedup.ChainPoint{}, err
+		return dedup.ChainPoint{}, false, err
 	case !ok && st.OwnLast >= st.Flushed:
-		return dedup.ChainPoint{}, rhumb.Errorf(rhumb.KindUnavailable, "what is left of the log is not flushed yet")
+		return dedup.ChainPoint{}, false, rhumb.Errorf(rhumb.KindUnavailable, "what is left of the log is not flushed yet")
 	case !ok:
-		return dedup.ChainPoint{Offset: st.LogStart - 1, Chain: st.OwnChain}, nil
+		return dedup.ChainPoint{Offset: st.LogStart - 1, Chain: st.OwnChain}, false, nil
+	case b.Prev >= st.LogStart:
+		return dedup.ChainPoint{Offset: st.LogStart - 1}, true, nil
 	}
-	return dedup.ChainPoint{Offset: min(st.LogStart, b.First) - 1, Chain: dedup.ChainBefore(b)}, nil
+	return dedup.ChainPoint{Offset: min(st.LogStart, b.First) - 1, Chain: dedup.ChainBefore(b)}, false, nil
 }
 
 // chainAt gives the chain of the last own batch that ends at or before an
-// offset, whatever life names it. It is not known below the floor and past the end.
+// offset, whatever life names it. It is not known below the floor, past the end, and
+// where compaction took the batches around it.
 func (l *sourceLog) chainAt(st *partitionState, at rhumb.Offset) session.ChainAnswer {
 	switch {
 	case at == rhumb.NoOffset:
@@ -132,6 +137,8 @@ func (l *sourceLog) chainAt(st *partitionState, at rhumb.Offset) session.ChainAn
 		return session.ChainAnswer{}
 	case b.Last == at:
 		return session.ChainAnswer{Chain: b.Chain, Known: true}
+	case b.First > at && b.Prev > at:
+		return session.ChainAnswer{}
 	case b.First > at:
 		return session.ChainAnswer{Chain: dedup.ChainBefore(b), Known: true}
 	}
@@ -214,6 +221,14 @@ func (l *sourceLog) messages(ctx context.Context, r session.Read) session.ReadRe
 	}
 	n := len(result.Messages)
 	result.Complete = n == 0 || result.Messages[n-1].Envelope.Last >= result.Source.OwnLast
+	if src := &result.Source; n == 0 && src.OwnLast > r.After && r.After+1 < src.Compacted {
+		// Compaction leaves the last batch of a log's own, which is flushed: that it
+		// was not found means that it lies behind the life's end, or is not known to
+		// be flushed yet after a restart.
+		if result.Complete = src.Closed && r.Limit > src.Last; result.Complete {
+			result.Tail = &dedup.ChainPoint{Offset: src.Last, Chain: l.flow.source.closed.Chain}
+		}
+	}
 	return result
 }
 

@@ -195,6 +195,8 @@ func (sh *Shard) publish(u *Update, refs []index.Ref) {
 			passed = append(passed, p.Parts()...)
 			delete(sh.parts, id)
 		}
+		delete(sh.compactions, id)
+		delete(sh.policies, id)
 	}
 	sh.mu.Unlock()
 	sh.store.files.release(passed)

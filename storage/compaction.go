@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -24,10 +25,13 @@ type Compaction struct {
 	Held []Held
 }
 
+// Source is an origin without an offset: whose records they are.
+type Source = index.Source
+
 // Held says that edges have not carried a life's records behind an offset yet. Of
 // these compaction takes only what a newer one of the same life supersedes.
 type Held struct {
-	index.Source
+	Source
 	After rhumb.Offset // at the origin
 }
 
@@ -49,8 +53,12 @@ func (sh *Shard) SetCompaction(p rhumb.PartitionID, c *Compaction) {
 // Compacted is the offset below which records may be missing because compaction took
 // them, here or where this log came from.
 func (sh *Shard) Compacted(p rhumb.PartitionID) rhumb.Offset {
-	v, _ := sh.view(p)
-	return v.Holes
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	if ix := sh.parts[p]; ix != nil {
+		return ix.Holes()
+	}
+	return 0
 }
 
 // CompactionStats are figures of all compaction since the store opened, in bytes of
@@ -198,6 +206,10 @@ func (s *Store) dueTargets(now time.Time) (due []target, err error) {
 
 // load finds the parts that a pass may touch, and what they hold.
 func (t *target) load(now time.Time) (l compact.Load, err error) {
+	l.Carried = math.MaxInt64
+	for _, h := range t.policy.Held {
+		l.Carried = min(l.Carried, h.After) // own records have the same offsets here
+	}
 	young := now.Add(-t.policy.MinLag).UnixMilli()
 	for _, p := range t.view.Parts() {
 		if p.Last >= t.policy.Limit || t.policy.MinLag > 0 && p.RetentionTime > young {

@@ -22,6 +22,22 @@
 // deletion overtakes finds the file pinned, or looks again and finds the new log
 // start.
 //
+// # Compaction
+//
+// A goroutine of its own makes passes over partitions that are to be compacted
+// ([Shard.SetCompaction]). A pass reads the partition's settled parts, asks package
+// compact which records stay, and copies these into segments (package segment), a
+// group of parts at a time, many small partitions into one segment. A segment is safe
+// under its name before one batch of the state database names it and says, for each
+// of its partitions, in which files they lie now and how far; then readers see it,
+// and the parts that it replaced are dead. What a log start passes meanwhile stays
+// passed; a partition that is dropped, or replaced by a snapshot, makes its part of
+// the segment void. While a snapshot is installed nothing is swapped.
+//
+// Below what a pass has covered a partition may have holes; reads know up to where.
+// A snapshot of a compacted partition brings all its batches: if a follower kept
+// those it has, it would keep what tombstones deleted that have gone at the sender.
+//
 // # Restart
 //
 // The state database is the state after some entry of each shard, at most as new
@@ -63,6 +79,7 @@
 //	RESERVE      preallocated space, given back to the disk when it is nearly full
 //	log/         the commit log (package commitlog)
 //	index/       <log file id>.idx (package index)
+//	segments/    <id>.seg (package segment), ids from 2^63 on; from format 2 on
 //	state/       the state database (package statedb)
 //
 // # Goroutines
@@ -70,15 +87,16 @@
 // All belong to [Store.Run], which joins them; Pebble's own end with Close or Kill.
 //
 //   - commitlog: [commitlog.Log.Run]; calls the callbacks of Save.
+//   - compactor: woken by SetCompaction; writes segments.
 //   - settler: woken by a new log file, by log starts and drops, and by the shards
-//     that it waits for. It alone writes index files and deletes files.
+//     that it waits for. It alone writes index files and deletes files, segments too.
 //   - space: looks at the free space every second and keeps the reserve.
 //   - state-db: waits for the state database to fail, and closes it then.
 //
 // # Lock order
 //
-// Store.settling, Shard.saving, Shard.mu, fileSet.mu, entryTable.mu; tailCache.mu
-// and space.mu are taken alone. None is held during I/O, but for settling, and for
+// Store.settling, Shard.saving, Shard.mu, fileSet.mu, entryTable.mu; tailCache.mu,
+// segmentSet.mu and space.mu are taken alone. None is held during I/O, but for settling, and for
 // saving while a stuck shard's entries are copied forward. Views of the index are
 // read without a lock.
 package storage

@@ -68,6 +68,7 @@ type PartitionState struct {
 	OwnChain   uint64       // chain at OwnLast
 	OwnFloor   rhumb.Offset // own offsets up to here may be gone
 	Starts     []StartMove  // why, oldest first; shared: do not change it
+	Compacted  rhumb.Offset // records below it may be gone by compaction: not the newest of a key
 	Watermarks []dedup.Watermark
 
 	Bytes      int64 // stored batches with their envelopes

@@ -510,6 +510,10 @@ func (d *memDisk) Latest(rhumb.PartitionID, rhumb.Offset) (Stored, bool, error) 
 	return Stored{}, false, nil
 }
 
+func (d *memDisk) SetCompaction(rhumb.PartitionID, *Compaction) {}
+
+func (d *memDisk) Compacted(rhumb.PartitionID) rhumb.Offset { return 0 }
+
 func (d *memDisk) Bytes(rhumb.PartitionID) int64 { return 0 }
 
 func (d *memDisk) RetentionStart(id rhumb.PartitionID, _ Retention) rhumb.Offset {

@@ -42,6 +42,10 @@ type Storage interface {
 	Latest(p rhumb.PartitionID, limit rhumb.Offset) (Stored, bool, error)
 	Bytes(p rhumb.PartitionID) int64
 	RetentionStart(p rhumb.PartitionID, r Retention) rhumb.Offset
+	// SetCompaction says how a partition is compacted from now on; nil ends it.
+	SetCompaction(p rhumb.PartitionID, c *Compaction)
+	// Compacted is the offset below which compaction may have taken records.
+	Compacted(p rhumb.PartitionID) rhumb.Offset
 }
 
 // What the storage takes.
@@ -62,6 +66,12 @@ type (
 	Stored = storage.Stored
 	// Retention is how much of a partition is kept.
 	Retention = storage.Retention
+	// Compaction is how a partition is compacted, and what limits it.
+	Compaction = storage.Compaction
+	// Held says what of a life edges have not carried yet.
+	Held = storage.Held
+	// Source is an origin without an offset.
+	Source = storage.Source
 )
 
 // SnapshotSource gives a shard's state at one entry in pieces; io.EOF after the

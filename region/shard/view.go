@@ -109,7 +109,7 @@ func (s *Shard) State(id rhumb.PartitionID) (PartitionState, bool) {
 	st := p.view.state
 	p.view.mu.Unlock()
 	st.LeaderEpoch, st.Leading = int32(s.epoch.Load()), s.leading.Load()
-	st.Bytes = s.cfg.Storage.Bytes(id)
+	st.Bytes, st.Compacted = s.cfg.Storage.Bytes(id), s.cfg.Storage.Compacted(id)
 	return st, true
 }
 

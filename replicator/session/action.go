@@ -100,11 +100,14 @@ type ReadResult struct {
 	Source   Source // as it is after the read
 	Messages []Message
 	Complete bool // nothing of the origin lies between the last message and Limit
-	Err      error
+	// Tail, of a closed life, is its end if compaction took all behind the last message.
+	Tail *dedup.ChainPoint
+	Err  error
 }
 
 // ChainAnswer is the source's own chain at a point: Known is false if the source
-// cannot tell any more, since the point lies below its floor, or past its end.
+// cannot tell any more, since the point lies below its floor, past its end, or where
+// compaction took the batches around it.
 // Inside says that the point lies inside of a batch, where no chain is right.
 type ChainAnswer struct {
 	Chain  uint64

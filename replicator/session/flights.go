@@ -10,6 +10,7 @@ type flight struct {
 	end   dedup.ChainPoint // where it moves the watermark to
 	size  int
 	total int // sizes of all flights of the session up to and with this one
+	skips int // how many of these are skips
 }
 
 // flights are the messages in flight, in order. Invariant: end.Offset grows.
@@ -25,11 +26,23 @@ func (f *flights) bytes() int {
 }
 
 func (f *flights) add(end dedup.ChainPoint, size int) {
-	total := size
-	if n := len(f.list); n > 0 {
-		total += f.list[n-1].total
+	next := flight{end: end, size: size, total: size}
+	if size == skipSize { // smaller than any batch
+		next.skips = 1
 	}
-	f.list = append(f.list, flight{end, size, total})
+	if n := len(f.list); n > 0 {
+		next.total += f.list[n-1].total
+		next.skips += f.list[n-1].skips
+	}
+	f.list = append(f.list, next)
+}
+
+// skips is how many skips are in flight, give or take the first message.
+func (f *flights) skips() int {
+	if len(f.list) == 0 {
+		return 0
+	}
+	return f.list[len(f.list)-1].skips - f.list[0].skips + 1
 }
 
 // confirm removes everything that ends at or before the watermark. It is false

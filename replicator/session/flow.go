@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rhumbmq/rhumb/dedup"
+	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/mutant"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/replicator/wire"
@@ -33,7 +34,7 @@ func (s *Sender) OnRead(r ReadResult) {
 	}
 	s.reading = false
 	s.source.merge(r.Source)
-	s.ready = r.Messages
+	s.ready, s.tail = r.Messages, r.Tail
 	if r.Complete {
 		s.scanned = max(s.scanned, s.limit-1)
 	} else {
@@ -75,6 +76,9 @@ func (s *Sender) pump() {
 		s.ready = s.ready[1:]
 	}
 	s.ready = nil
+	if !s.passTail() {
+		return
+	}
 	if s.reading || !s.passFloor() {
 		return
 	}
@@ -147,7 +151,7 @@ func (s *Sender) passFloor() bool {
 		}
 		break
 	}
-	if floor.Chain == s.sent.Chain || mutant.On(mutant.GapAsSkip) {
+	if floor.Chain == s.sent.Chain && !(s.source.FloorOpen && floor == s.source.Floor) || mutant.On(mutant.GapAsSkip) {
 		reason = rhumb.ReasonForeign // no batch of this origin lay there
 	}
 	s.sendSkip(floor, reason)
@@ -168,6 +172,11 @@ func (s *Sender) sendReady(m *Message) bool {
 	case e.Last >= s.head():
 		s.stall(fmt.Sprintf("read gave %d to %d, but what is from %d on may not leave", e.First, e.Last, s.source.Head))
 		return false
+	case e.Prev > s.sent.Offset && e.First > s.sent.Offset && e.Prev < s.source.Compacted:
+		if !s.passHole(m) {
+			return false
+		}
+		return s.sendReady(m)
 	case e.Prev > s.sent.Offset || e.First <= s.sent.Offset:
 		s.stall(fmt.Sprintf("hole without a cause: after %d the log goes on with %d, prev %d", s.sent.Offset, e.First, e.Prev))
 		return false
@@ -180,8 +189,41 @@ func (s *Sender) sendReady(m *Message) bool {
 	return true
 }
 
-// sendSkip says that nothing comes up to a point. At most a handful of skips are
-// in flight, so they do not wait for the window.
+// passHole says that compaction took what lay before a batch; the batch proves the
+// chain that there was. It is false if too many skips are in flight already.
+func (s *Sender) passHole(m *Message) bool {
+	h, err := codec.ParseBatch(m.Batch)
+	if err != nil {
+		s.stall(fmt.Sprintf("batch at %d: %v", m.Envelope.First, err))
+		return false
+	}
+	return s.sendHole(dedup.ChainPoint{Offset: m.Envelope.Prev, Chain: dedup.ChainBefore(dedup.OriginBatchOf(&m.Envelope, h))})
+}
+
+func (s *Sender) sendHole(to dedup.ChainPoint) bool {
+	if s.flights.skips() >= maxSkipsAhead {
+		return false
+	}
+	s.sendSkip(to, rhumb.ReasonCompacted)
+	return true
+}
+
+// passTail says that compaction took all that was left of a closed life.
+func (s *Sender) passTail() bool {
+	if s.tail != nil && s.tail.Offset > s.sent.Offset {
+		if s.tail.Offset >= s.head() || !s.sendHole(*s.tail) {
+			return false
+		}
+	}
+	s.tail = nil
+	return true
+}
+
+// maxSkipsAhead bounds the skips in flight: less than a destination takes.
+const maxSkipsAhead = 1024
+
+// sendSkip says that nothing comes up to a point. Few skips are in flight, so
+// they do not wait for the window.
 func (s *Sender) sendSkip(to dedup.ChainPoint, reason rhumb.Reason) {
 	skip := dedup.Skip{From: s.sent.Offset, To: to.Offset, Chain: to.Chain, Reason: reason}
 	s.sent = to

@@ -23,11 +23,11 @@ func (s *Sender) OnChains(gen uint64, answers []ChainAnswer) {
 	apart := []rhumb.Offset{s.apart}
 	for i, p := range s.points {
 		ours := answers[i]
-		if floor := s.source.Floor; p.Offset == floor.Offset {
+		if floor := s.source.Floor; p.Offset == floor.Offset && !s.source.FloorOpen {
 			ours = ChainAnswer{Chain: floor.Chain, Known: true}
 		}
 		switch {
-		case !ours.Known:
+		case !ours.Known, !p.Known() && p.Offset < s.source.Compacted: // one of them is not known any more
 		case ours.Chain == p.Chain && !ours.Inside && p.Offset < s.source.End && (i == 0 || p.Known()):
 			if p.Offset > s.common.Offset {
 				s.common = p

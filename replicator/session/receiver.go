@@ -65,8 +65,8 @@ func (r *Receiver) unconfirmed() (bytes int) {
 }
 
 // maxSkips bounds the skips that the region has not answered: a source of ours
-// has no more than three in flight.
-const maxSkips = 64
+// has no more than maxSkipsAhead in flight, and a few more.
+const maxSkips = 4 * maxSkipsAhead
 
 // NewReceiver makes the receiver for an open that came. The caller decides
 // whether it may be, asks the region for the watermark of the life, and calls

@@ -42,11 +42,12 @@ type Sender struct {
 	// Positions in the origin's log. Invariant while flowing or idle:
 	// confirmed <= sent <= scanned, and the end of each ready message too, < source.Head.
 	source    Source
-	confirmed dedup.ChainPoint // by the destination
-	sent      dedup.ChainPoint // everything up to here went out in this round
-	scanned   rhumb.Offset     // read up to here: what is not in ready does not exist
-	flights   flights          // between confirmed and sent
-	ready     []Message        // read, not sent yet
+	confirmed dedup.ChainPoint  // by the destination
+	sent      dedup.ChainPoint  // everything up to here went out in this round
+	scanned   rhumb.Offset      // read up to here: what is not in ready does not exist
+	flights   flights           // between confirmed and sent
+	ready     []Message         // read, not sent yet
+	tail      *dedup.ChainPoint // behind them nothing is left up to here
 
 	// The one read or check that may be under way. Answers with another gen are old.
 	gen     uint64
@@ -144,7 +145,7 @@ func (s *Sender) leave(to State, code wire.Code, text string) {
 // forgetReads makes the result of a read or check that is under way old.
 func (s *Sender) forgetReads() {
 	s.gen++
-	s.reading, s.points, s.ready = false, nil, nil
+	s.reading, s.points, s.ready, s.tail = false, nil, nil, nil
 }
 
 // OnFrame takes a frame of the destination. Frames of other sessions, and types

@@ -24,6 +24,14 @@ type Source struct {
 	// Floors are earlier floors, rising, where something else was why.
 	Floors []Floor
 
+	// FloorOpen says that compaction took the batch behind the floor: the chain there
+	// is not known, the floor's is 0.
+	FloorOpen bool
+
+	// Compacted is the offset below which compaction may have taken batches and
+	// records: a hole there has a cause.
+	Compacted rhumb.Offset
+
 	// Last, if Closed, is the last offset that the life names: it was closed there,
 	// and what lies behind it belongs to another life. Then OwnLast and Head do not
 	// lie past it, but End is that of the whole log.
@@ -61,9 +69,9 @@ func (s *Source) merge(o Source) {
 		s.Start = o.Start
 	}
 	if o.Floor.Offset > s.Floor.Offset {
-		s.Floor, s.FloorReason, s.Floors = o.Floor, o.FloorReason, o.Floors
+		s.Floor, s.FloorReason, s.Floors, s.FloorOpen = o.Floor, o.FloorReason, o.Floors, o.FloorOpen
 	}
-	s.End = max(s.End, o.End)
+	s.End, s.Compacted = max(s.End, o.End), max(s.Compacted, o.Compacted)
 	switch {
 	case o.Closed && (!s.Closed || o.Last < s.Last): // what was known before reached further
 		s.Closed, s.Last, s.OwnLast, s.Head = true, o.Last, o.OwnLast, o.Head

@@ -21,10 +21,17 @@ type twinSource struct {
 	closed  bool   // the life was closed at last
 	last    rhumb.Offset
 	floors  []Floor // earlier ones than dropped
+
+	// What compaction did: batches that it took, by their first offset, and those that
+	// it thinned, as they were before.
+	gone      map[rhumb.Offset]bool
+	before    map[rhumb.Offset][]Message
+	compacted rhumb.Offset
 }
 
 func newTwinSource(life rhumb.Life, seed uint32) *twinSource {
-	return &twinSource{life: life, written: seed, start: dedup.ChainPoint{Offset: rhumb.NoOffset}}
+	return &twinSource{life: life, written: seed, start: dedup.ChainPoint{Offset: rhumb.NoOffset},
+		gone: map[rhumb.Offset]bool{}, before: map[rhumb.Offset][]Message{}}
 }
 
 // makeBatch makes a record batch of count records with payload bytes.
@@ -92,6 +99,10 @@ func (s *twinSource) cut(end rhumb.Offset) {
 func (s *twinSource) source() Source {
 	src := Source{Start: s.start, Floor: s.pointBefore(s.dropped), FloorReason: rhumb.ReasonRetention, Floors: s.floors,
 		OwnLast: s.pointBefore(len(s.batches)).Offset, Head: s.flushed, End: s.end}
+	src.Compacted = s.compacted
+	if s.dropped > 0 && s.dropped < len(s.batches) && s.gone[s.batches[s.dropped].Envelope.First] {
+		src.Floor.Chain, src.FloorOpen = 0, true
+	}
 	if s.closed {
 		src.Closed, src.Last = true, s.last
 		src.OwnLast, src.Head = min(src.OwnLast, s.last), min(src.Head, s.last+1)
@@ -110,6 +121,9 @@ func (s *twinSource) chainAt(p dedup.ChainPoint) ChainAnswer {
 	if i < len(s.batches) && s.batches[i].Envelope.First <= p.Offset {
 		return ChainAnswer{Known: true, Inside: true}
 	}
+	if i < len(s.batches) && s.gone[s.batches[i].Envelope.First] && (i == 0 || s.gone[s.batches[i-1].Envelope.First] || s.batches[i-1].Envelope.Last < p.Offset) {
+		return ChainAnswer{} // neither the batch before nor the one behind tells
+	}
 	return ChainAnswer{Chain: s.pointBefore(i).Chain, Known: true}
 }
 
@@ -117,7 +131,7 @@ func (s *twinSource) read(r Read) ReadResult {
 	res := ReadResult{Gen: r.Gen, Complete: true, Source: s.source()}
 	bytes := 0
 	for _, m := range s.batches[s.dropped:] {
-		if m.Envelope.First <= r.After || m.Envelope.First >= r.Limit {
+		if m.Envelope.First <= r.After || m.Envelope.First >= r.Limit || s.gone[m.Envelope.First] {
 			continue
 		}
 		if bytes += m.size(); bytes > r.MaxBytes && len(res.Messages) > 0 {
@@ -134,7 +148,7 @@ func (s *twinSource) read(r Read) ReadResult {
 func (s *twinSource) borders(from, to rhumb.Offset) (ends []rhumb.Offset) {
 	var all []rhumb.Offset
 	for _, m := range s.batches[s.dropped:] {
-		if last := m.Envelope.Last; from < last && last < to {
+		if last := m.Envelope.Last; from < last && last < to && !s.gone[m.Envelope.First] {
 			all = append(all, last)
 		}
 	}

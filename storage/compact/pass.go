@@ -25,7 +25,7 @@ type Pass struct {
 // there for long enough.
 func NewPass(keys *Keys, horizon rhumb.Offset) *Pass {
 	keys.Reset()
-	return &Pass{keys: keys, horizon: horizon, outcome: Outcome{Horizon: horizon, Tombstone: rhumb.NoOffset, Waiting: rhumb.NoOffset}}
+	return &Pass{keys: keys, horizon: horizon, outcome: Outcome{Horizon: horizon, Tombstone: rhumb.NoOffset, Waiting: rhumb.NoOffset, Held: rhumb.NoOffset}}
 }
 
 // Note notes the records of one batch from cleaned on. It gives false, and notes
@@ -61,7 +61,7 @@ func (p *Pass) Opaque() { p.opaque = true }
 func (p *Pass) Keep(r Record, fixed bool) bool {
 	keep := p.judge(r) || fixed
 	if keep && r.Tombstone {
-		p.outcome.tombstone(r.Offset)
+		p.outcome.tombstone(r)
 	}
 	return keep
 }

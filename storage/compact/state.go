@@ -26,10 +26,14 @@ type State struct {
 	// Tombstone is the lowest tombstone below Cleaned, Waiting the lowest one that
 	// waits for nothing but its time; NoOffset if there is none.
 	Tombstone, Waiting rhumb.Offset
+	// Held is the lowest tombstone whose time is over and that an edge has to carry.
+	Held rhumb.Offset
 }
 
 // NewState is that of a log of which nothing has been compacted.
-func NewState() State { return State{Tombstone: rhumb.NoOffset, Waiting: rhumb.NoOffset} }
+func NewState() State {
+	return State{Tombstone: rhumb.NoOffset, Waiting: rhumb.NoOffset, Held: rhumb.NoOffset}
+}
 
 // Horizon is the offset below which tombstones have been seen retention ago.
 func (s *State) Horizon(now time.Time, retention time.Duration) rhumb.Offset {
@@ -49,24 +53,32 @@ type Outcome struct {
 	// Restart: a tombstone whose time was over still had an older record in front of
 	// it. Its time, and that of all others, begins again.
 	Restart bool
-	// Tombstone is the lowest that stayed, Waiting the lowest at or above the horizon.
-	Tombstone, Waiting rhumb.Offset
+	// Tombstone is the lowest that stayed, Waiting the lowest at or above the horizon,
+	// Held the lowest below it that an edge has to carry.
+	Tombstone, Waiting, Held rhumb.Offset
 }
 
-func (o *Outcome) tombstone(at rhumb.Offset) {
-	if o.Tombstone == rhumb.NoOffset {
-		o.Tombstone = at
+// tombstone notes one that stays.
+func (o *Outcome) tombstone(r Record) {
+	note := func(lowest *rhumb.Offset) {
+		if *lowest == rhumb.NoOffset {
+			*lowest = r.Offset
+		}
 	}
-	if o.Waiting == rhumb.NoOffset && at >= o.Horizon {
-		o.Waiting = at
+	note(&o.Tombstone)
+	switch {
+	case r.Offset >= o.Horizon:
+		note(&o.Waiting)
+	case r.Held != 0:
+		note(&o.Held)
 	}
 }
 
 // After gives the state after a pass.
 func (s *State) After(o Outcome, now time.Time) State {
-	next := State{Cleaned: max(s.Cleaned, o.Cleaned), Tombstone: o.Tombstone, Waiting: o.Waiting}
+	next := State{Cleaned: max(s.Cleaned, o.Cleaned), Tombstone: o.Tombstone, Waiting: o.Waiting, Held: o.Held}
 	if o.Restart {
-		next.Waiting = o.Tombstone
+		next.Waiting, next.Held = o.Tombstone, rhumb.NoOffset
 	}
 	if !o.Restart {
 		for _, m := range s.Marks {
@@ -110,12 +122,15 @@ type Policy struct {
 type Load struct {
 	Clean, Dirty int64        // bytes below Cleaned, and from there on as far as a pass may go
 	Oldest       int64        // time of the first dirty batch, ms since 1970
-	End          rhumb.Offset // as far as a pass may go
+	Carried      rhumb.Offset // edges have carried all own records up to it
 }
 
 // Due tells if a partition is worth a pass now.
 func (p *Policy) Due(s *State, l Load, now time.Time) bool {
 	if horizon := s.Horizon(now, p.DeleteRetention); s.Waiting != rhumb.NoOffset && s.Waiting < horizon {
+		return true
+	}
+	if s.Held != rhumb.NoOffset && s.Held <= l.Carried {
 		return true
 	}
 	if l.Dirty <= 0 {

@@ -13,7 +13,7 @@ func TestMarksStayFewAndSafe(t *testing.T) {
 	s := NewState()
 	for i := range 200 {
 		now := start.Add(time.Duration(i*i) * time.Second)
-		next := s.After(Outcome{Cleaned: rhumb.Offset(i+1) * 10, Tombstone: 3, Waiting: 3}, now)
+		next := s.After(Outcome{Cleaned: rhumb.Offset(i+1) * 10, Tombstone: 3, Waiting: 3, Held: rhumb.NoOffset}, now)
 		if len(next.Marks) > MaxMarks {
 			t.Fatalf("%d marks", len(next.Marks))
 		}
@@ -32,8 +32,8 @@ func TestMarksStayFewAndSafe(t *testing.T) {
 	if h := s.Horizon(start, time.Second); h != 0 {
 		t.Errorf("horizon %d before all passes", h)
 	}
-	s = s.After(Outcome{Cleaned: 2000, Horizon: 2000, Restart: true, Tombstone: 3, Waiting: rhumb.NoOffset}, start.Add(2e6*time.Second))
-	if len(s.Marks) != 1 || s.Waiting != 3 || s.Horizon(start.Add(2e6*time.Second), time.Second) != 0 {
+	s = s.After(Outcome{Cleaned: 2000, Horizon: 2000, Restart: true, Tombstone: 3, Waiting: rhumb.NoOffset, Held: 5}, start.Add(2e6*time.Second))
+	if len(s.Marks) != 1 || s.Waiting != 3 || s.Held != rhumb.NoOffset || s.Horizon(start.Add(2e6*time.Second), time.Second) != 0 {
 		t.Errorf("after a restart: %+v", s)
 	}
 }
@@ -46,6 +46,8 @@ func TestDue(t *testing.T) {
 	waiting.Waiting, waiting.Marks = 5, []Mark{{10, ago(2 * time.Hour)}}
 	later := NewState()
 	later.Waiting, later.Marks = 15, waiting.Marks
+	held := NewState()
+	held.Held = 7
 	for _, c := range []struct {
 		name  string
 		state State
@@ -58,6 +60,8 @@ func TestDue(t *testing.T) {
 		{"less than half", NewState(), Load{Clean: 11, Dirty: 10, Oldest: ago(0)}, false},
 		{"old", NewState(), Load{Clean: 1000, Dirty: 1, Oldest: ago(61 * time.Minute)}, true},
 		{"a tombstone's time is over", waiting, Load{Clean: 1000}, true},
+		{"a tombstone was carried", held, Load{Clean: 1000, Carried: 7}, true},
+		{"not yet", held, Load{Clean: 1000, Carried: 6}, false},
 		{"that of none", later, Load{Clean: 1000}, false},
 	} {
 		if due := p.Due(&c.state, c.load, now); due != c.due {

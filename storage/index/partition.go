@@ -190,6 +190,9 @@ func (p *Partition) Holds(parts []*Part) bool {
 	return true
 }
 
+// Holes is the offset below which holes are compaction's.
+func (p *Partition) Holes() rhumb.Offset { return p.holes }
+
 // SetHoles says that holes below an offset are compaction's.
 func (p *Partition) SetHoles(below rhumb.Offset) { p.holes = max(p.holes, below) }
 

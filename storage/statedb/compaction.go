@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	compactionSize = 56
+	compactionSize = 64
 	markSize       = 16
 	// maxCompactionFiles bounds the files of one partition.
 	maxCompactionFiles = 1 << 24
@@ -38,7 +38,7 @@ func appendCompaction(b []byte, c *Compaction) []byte {
 	le := binary.LittleEndian
 	b = append(b, rowVersion, byte(len(c.Marks)), 0, 0)
 	b = le.AppendUint32(b, uint32(len(c.Files)))
-	for _, o := range [...]rhumb.Offset{c.Cleaned, c.Tombstone, c.Waiting, c.Holes, c.Covered} {
+	for _, o := range [...]rhumb.Offset{c.Cleaned, c.Tombstone, c.Waiting, c.Held, c.Holes, c.Covered} {
 		b = le.AppendUint64(b, uint64(o))
 	}
 	b = le.AppendUint64(b, c.Void)
@@ -60,10 +60,10 @@ func parseCompaction(b []byte) (c Compaction, err error) {
 	if marks > compact.MaxMarks || files > maxCompactionFiles || int64(len(b)) < compactionSize+int64(marks)*markSize+files*8 {
 		return c, corruptf("compaction row of %d bytes with %d marks and %d files", len(b), marks, files)
 	}
-	for i, o := range [...]*rhumb.Offset{&c.Cleaned, &c.Tombstone, &c.Waiting, &c.Holes, &c.Covered} {
+	for i, o := range [...]*rhumb.Offset{&c.Cleaned, &c.Tombstone, &c.Waiting, &c.Held, &c.Holes, &c.Covered} {
 		*o = rhumb.Offset(le.Uint64(b[8+8*i:]))
 	}
-	c.Void = le.Uint64(b[48:])
+	c.Void = le.Uint64(b[56:])
 	b = b[compactionSize:]
 	for range marks {
 		c.Marks = append(c.Marks, compact.Mark{Below: rhumb.Offset(le.Uint64(b)), At: int64(le.Uint64(b[8:]))})

@@ -42,7 +42,7 @@
 //	applied    version, 3 B zero, uint32 length of conf state, uint64 index, uint64 term, conf state
 //	compacted  version, uint8 number of marks, 2 B zero, uint32 number of files, int64
 //	           cleaned, int64 lowest tombstone, int64 lowest that waits for its time, int64
-//	           holes, int64 covered, uint64 void; marks, oldest first: int64 below, int64 time in ms;
+//	           lowest that an edge has to carry, int64 holes, int64 covered, uint64 void; marks, oldest first: int64 below, int64 time in ms;
 //	           files that hold the partition below covered, in order: uint64 each
 //	dense row  version, 3 B zero, uint32 span, uint32 size, uint16 region, 2 B zero,
 //	           16 B life, int64 first at the origin, int64 max timestamp, int64 append

@@ -33,7 +33,7 @@ func TestGoldenRows(t *testing.T) {
 		b.AddRun(3, 0x1100, 7)
 		b.SetTable(3, []byte("key"), []byte("value"))
 		b.SetCompaction(3, 5, &Compaction{Holes: 90, Covered: 80, Void: 8, Files: []uint64{9, 1<<63 | 2},
-			State: compact.State{Cleaned: 70, Tombstone: 12, Waiting: rhumb.NoOffset, Marks: []compact.Mark{{Below: 60, At: 1700000000000}}}})
+			State: compact.State{Cleaned: 70, Tombstone: 12, Waiting: rhumb.NoOffset, Held: 13, Marks: []compact.Mark{{Below: 60, At: 1700000000000}}}})
 		b.AddSegment(1<<63 | 2)
 	})
 	if err := db.Flush(context.Background()); err != nil {
