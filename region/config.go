@@ -30,6 +30,9 @@ type Config struct {
 	// RetentionInterval is how often partitions are looked at for old batches and
 	// forgotten producers. Default 1 min.
 	RetentionInterval time.Duration
+	// CompactionInterval is how often the store is told how partitions are compacted,
+	// and looks which are worth it. Default 15 s, as in Kafka.
+	CompactionInterval time.Duration
 	// RetentionMs and RetentionBytes are for topics that say nothing of their own.
 	// Default 7 days and no limit; negative means no limit.
 	RetentionMs    int64
@@ -77,6 +80,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.RetentionInterval <= 0 {
 		c.RetentionInterval = time.Minute
+	}
+	if c.CompactionInterval <= 0 {
+		c.CompactionInterval = 15 * time.Second
 	}
 	if c.RetentionMs == 0 {
 		c.RetentionMs = defaultRetention.Milliseconds()

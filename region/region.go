@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -37,6 +38,8 @@ type Region struct {
 	endOnce     sync.Once
 
 	ids producerIDs
+
+	shippedFn atomic.Pointer[func() map[rhumb.PartitionRef]rhumb.Offset] // see SetShipped
 }
 
 type subscriber struct{ fn func() }
@@ -102,6 +105,7 @@ func (r *Region) Run(ctx context.Context) error {
 	}
 	loop("region-reconcile", r.reconcile)
 	loop("region-retention", r.retain)
+	loop("region-compaction", r.compact)
 	if slices.ContainsFunc(r.shards, func(s *shard.Shard) bool { return !s.Single() }) {
 		loop("region-tick", r.tick)
 	}

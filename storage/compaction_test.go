@@ -258,8 +258,48 @@ func TestCompactionKeepsEachKeysNewest(t *testing.T) {
 	})
 }
 
-// TestCompactionReadsByTimeAndOrigin: look-ups find the next record behind a hole.
-func TestCompactionReadsByTimeAndOrigin(t *testing.T) {
+// TestP146LogEndStaysReadable: although all that a log ends with are tombstones whose
+// time is over, its last record stays, so that a reader's position reaches the end.
+func TestP146LogEndStaysReadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, testConfig(vfs.NewMem(vfs.MemConfig{})))
+		defer n.close()
+		d := newDriver(t, n.store.Shard(1))
+		w := newKeyWriter(4, 5)
+		const end = 20
+		records := make([]codec.PlainRecord, end)
+		for k := range records {
+			records[k] = codec.PlainRecord{Timestamp: int64(k), Key: fmt.Append(nil, "gone ", k)}
+		}
+		batch := codec.BuildBatch(codec.NoSender, records)
+		env := codec.Envelope{Region: 1, Partition: 4, Life: ownLife, Last: end - 1, Prev: rhumb.NoOffset, Count: end}
+		b := append(make([]byte, codec.EnvelopeSize), batch...)
+		env.Put(b, batch)
+		w.index++
+		list := []*raftpb.Entry{{Index: new(w.index), Term: new(uint64(1)), Data: append([]byte{opBatches, 0}, b...)}}
+		for range 300 { // of the other partitions, so that all of this one settles
+			list = append(list, w.entry())
+		}
+		for _, e := range list {
+			d.save(e)
+			if err := d.sh.Apply(decodeEntry(e)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			d.sh.SetCompaction(4, eager(end))
+			<-time.After(time.Minute)
+		}
+		_, left := readKeyed(t, d.sh, 4, 1<<20)
+		if len(left) != 1 || left[0].offset != end-1 {
+			t.Errorf("%d records are left, want the last one", len(left))
+		}
+	})
+}
+
+// TestP148LookUpsBehindHoles: a look-up in a hole finds the next record, with all that
+// is its own.
+func TestP148LookUpsBehindHoles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, testConfig(vfs.NewMem(vfs.MemConfig{})))
 		defer n.close()

@@ -1,5 +1,10 @@
 package topicconf
 
+import (
+	"strconv"
+	"strings"
+)
+
 // Source says which layer a value comes from.
 type Source uint8
 
@@ -66,6 +71,16 @@ func (l Layers) Get(d *Def) string {
 // Number gives a number that holds; a value that is none, which only an older
 // version can have stored, counts as the default.
 func (l Layers) Number(d *Def) int64 { return Number(l.Get(d), Number(d.Default, 0)) }
+
+// Ratio gives a fraction that holds, likewise.
+func (l Layers) Ratio(d *Def) float64 {
+	for _, text := range []string{l.Get(d), d.Default} {
+		if v, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil {
+			return v
+		}
+	}
+	return 0
+}
 
 // Has reports whether a list that holds has a word.
 func (l Layers) Has(d *Def, word string) bool {

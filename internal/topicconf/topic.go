@@ -15,6 +15,7 @@ const (
 	CleanupPolicy   = "cleanup.policy"
 	CompressionType = "compression.type"
 	DeleteRetention = "delete.retention.ms"
+	DirtyRatio      = "min.cleanable.dirty.ratio"
 	MaxCompaction   = "max.compaction.lag.ms"
 	MinCompaction   = "min.compaction.lag.ms"
 	MaxMessage      = "max.message.bytes"
@@ -75,7 +76,8 @@ var topicDefs = []Def{
 		Doc: "How far in the past a producer's timestamp may lie, in ms."},
 	{Name: TimestampType, Type: String, Default: CreateTime, Node: "log.message.timestamp.type", Effect: true, words: []string{CreateTime, LogAppendTime},
 		Doc: "Whether timestamps are the producer's or the time at which the region took the batch."},
-	{Name: "min.cleanable.dirty.ratio", Type: Double, Default: "0.5", Node: "log.cleaner.min.cleanable.ratio", high: 1, Doc: "Kept. When a topic is compacted is the region's choice, within its lags."},
+	{Name: DirtyRatio, Type: Double, Default: "0.5", Node: "log.cleaner.min.cleanable.ratio", Effect: true, high: 1,
+		Doc: "Share of a partition's bytes that no compaction has seen from which on it is compacted; only closed log files count."},
 	{Name: MinCompaction, Type: Long, Default: "0", Node: "log.cleaner.min.compaction.lag.ms", Effect: true,
 		Doc: "For how long a record of a compacted topic is not compacted, in ms."},
 	{Name: "min.insync.replicas", Type: Int, Default: "1", Node: "min.insync.replicas", low: 1, Doc: "Kept. A write is answered when a majority of the replicas has it."},

@@ -105,6 +105,8 @@ type Limits struct {
 	StateMemtable  Bytes `yaml:"state_memtable" doc:"Write buffer of the state database."`
 	StateCache     Bytes `yaml:"state_cache" doc:"Block cache of the state database."`
 	LogFile        Bytes `yaml:"log_file" doc:"Size of one commit log file. 1MiB to 1GiB."`
+	CompactionKeys Bytes `yaml:"compaction_keys" doc:"Table of keys of the compaction that runs; 1MiB holds about 12,000. A partition with more takes several passes."`
+	CompactionRate Bytes `yaml:"compaction_rate" doc:"How much compaction reads a second at most; it writes no more."`
 	DiskReserve    Bytes `yaml:"disk_reserve" doc:"Preallocated space for what must still be written on a full disk."`
 	Partitions     int   `yaml:"partitions" doc:"Partitions of all topics of the region; at the limit no topic is made or grown (POLICY_VIOLATION for Kafka clients), by clients or by links."`
 	GroupMemory    Bytes `yaml:"group_memory" doc:"What members of consumer groups say and are assigned, over all groups; at the limit new members get a retriable error."`
@@ -172,6 +174,8 @@ func Defaults() Config {
 			ResponseMemory: 256 << 20,
 			AppendMemory:   128 << 20,
 			TailCache:      64 << 20,
+			CompactionKeys: 32 << 20,
+			CompactionRate: 32 << 20,
 			LinkMemory:     256 << 20,
 			LinkWindow:     16 << 20,
 			LinkReceive:    128 << 20,

@@ -97,6 +97,8 @@ func (c *Config) checkLimits() error {
 		{"limits.state_memtable", int64(l.StateMemtable), 1 << 20, 1 << 32, bytesText},
 		{"limits.state_cache", int64(l.StateCache), 0, most, bytesText},
 		{"limits.log_file", int64(l.LogFile), 1 << 20, 1 << 30, bytesText},
+		{"limits.compaction_keys", int64(l.CompactionKeys), 128 << 10, most, bytesText},
+		{"limits.compaction_rate", int64(l.CompactionRate), 64 << 10, most, bytesText},
 		{"limits.disk_reserve", int64(l.DiskReserve), 0, most, bytesText},
 		{"limits.partitions", int64(l.Partitions), 1, 10_000_000, numberText},
 		{"limits.group_memory", int64(l.GroupMemory), int64(c.Groups.MaxBytes), most, bytesText},

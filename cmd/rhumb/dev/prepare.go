@@ -26,6 +26,8 @@ const (
 	devCache    = 32 << 20
 	devMemtable = 4 << 20
 	devShards   = 8
+
+	devCompactionKeys = 8 << 20
 )
 
 // writer is who writes the documents of a development mesh.
@@ -158,6 +160,7 @@ func (m *mesh) writeConfig(r *region) error {
 	cfg.MinFree = config.MinFree{Bytes: devMinFree}
 	cfg.Limits.DiskReserve, cfg.Limits.LogFile = devReserve, devLogFile
 	cfg.Limits.TailCache, cfg.Limits.StateMemtable, cfg.Limits.StateCache = devCache, devMemtable, devMemtable
+	cfg.Limits.CompactionKeys = devCompactionKeys
 	cfg.Groups.InitialRebalanceDelay = 0
 	cfg.ShutdownGrace = config.Duration(stopGrace / 2)
 	for _, peer := range slices.DeleteFunc(slices.Clone(m.opts.Regions), func(n rhumb.RegionName) bool { return n == r.name }) {

@@ -21,6 +21,9 @@ import (
 func (s *Server) openLinks(context.Context) error {
 	listeners := s.listeners(config.ProtocolGeo)
 	if len(listeners) == 0 {
+		s.room.region.SetShipped(func() map[rhumb.PartitionRef]rhumb.Offset {
+			return replicator.AllShipped(s.room.region.Topics())
+		})
 		return nil
 	}
 	l := listeners[0]
@@ -44,6 +47,7 @@ func (s *Server) openLinks(context.Context) error {
 		return err
 	}
 	s.room.links = m
+	s.room.region.SetShipped(m.Shipped)
 	s.onClose(m.Close)
 	s.parts.start("links", m.Run, nil)
 	return nil

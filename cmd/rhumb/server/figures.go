@@ -46,3 +46,20 @@ func (s *Server) certificateProblems(problem func(part, state, format string, ar
 		}
 	}
 }
+
+// compactionFigures tells what compaction has read, written and taken away.
+func (s *Server) compactionFigures(emit func(admin.Metric)) {
+	st := s.room.store.CompactionStats()
+	for _, c := range []struct {
+		name, help string
+		value      uint64
+	}{
+		{"rhumb_compaction_passes_total", "Passes of compaction over a partition.", st.Passes},
+		{"rhumb_compaction_read_bytes_total", "Bytes of batches that compaction has read.", st.Read},
+		{"rhumb_compaction_dirty_bytes_total", "Of these, bytes that no pass had seen before.", st.Dirty},
+		{"rhumb_compaction_written_bytes_total", "Bytes of batches that compaction has written.", st.Written},
+		{"rhumb_compaction_removed_records_total", "Records that compaction has taken away.", st.Removed},
+	} {
+		emit(admin.Metric{Name: c.name, Help: c.help, Value: float64(c.value), Counter: true})
+	}
+}

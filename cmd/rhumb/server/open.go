@@ -85,6 +85,7 @@ func (s *Server) openStorage(context.Context) error {
 		Durability: durabilities[s.cfg.Durability], FlushInterval: s.cfg.FlushInterval.Std(),
 		FileSize: int64(l.LogFile), TailCache: int64(l.TailCache),
 		StateCache: int64(l.StateCache), StateMemTable: int64(l.StateMemtable),
+		CompactKeys: int64(l.CompactionKeys), CompactRate: int64(l.CompactionRate),
 		MinFree: s.minFree(), Reserve: orNone(int64(l.DiskReserve)),
 		Events: s.storageEvents(),
 	})
