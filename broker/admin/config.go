@@ -46,6 +46,8 @@ type Config struct {
 	Links func() []Link
 	// Divergence finds and resolves diverged partitions. Nil: the region has no links.
 	Divergence Divergence
+	// AutoCreate makes topics that records are sent to, as for Kafka clients.
+	AutoCreate bool
 	// Regions gives all regions of the mesh with their admin addresses. Nil:
 	// only this one is known, by no address.
 	Regions func() []RegionEntry

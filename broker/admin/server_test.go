@@ -426,3 +426,21 @@ func TestExposureNeedsAGuard(t *testing.T) {
 	}
 	l.Close()
 }
+
+// TestProduceToATopicThatIsNotThere: it is made where Kafka clients' topics are
+// made, too; else the answer says how.
+func TestProduceToATopicThatIsNotThere(t *testing.T) {
+	us := sample(t)
+	const target, body = "/admin/v1/topics/public/default/fresh/records", `{"records": [{"value": "v"}]}`
+	cfg := us.Config()
+	if w := do(newServer(t, cfg).Handler(), "POST", target, body); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "'rhumb topic create fresh'") {
+		t.Errorf("not made: %d %s", w.Code, w.Body)
+	}
+	cfg.AutoCreate = true
+	if w := do(newServer(t, cfg).Handler(), "POST", target, body); w.Code != http.StatusOK {
+		t.Errorf("made: %d %s", w.Code, w.Body)
+	}
+	if w := do(newServer(t, cfg).Handler(), "POST", "/admin/v1/topics/public/default/no..t%20legal/records", body); w.Code != http.StatusBadRequest {
+		t.Errorf("no legal name: %d %s", w.Code, w.Body)
+	}
+}

@@ -16,7 +16,7 @@ import (
 
 // produce answers POST …/records.
 func (s *Server) produce(r *http.Request) (any, error) {
-	t, err := s.topicOf(r)
+	t, err := s.topicToWrite(r)
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +49,28 @@ func (s *Server) produce(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return api.ProduceResponse{Topic: t.Name.String(), Partition: partition, BaseOffset: base, Count: int32(len(req.Records))}, nil
+}
+
+// topicToWrite finds the topic that the path names. As for Kafka clients, one that
+// is not there is made if the region makes topics by itself.
+func (s *Server) topicToWrite(r *http.Request) (Topic, error) {
+	t, err := s.topicOf(r)
+	if rhumb.KindOf(err) != rhumb.KindNotFound {
+		return t, err
+	}
+	name := rhumb.Topic{Tenant: rhumb.Tenant(r.PathValue("tenant")), Namespace: rhumb.Namespace(r.PathValue("namespace")),
+		Name: rhumb.TopicName(r.PathValue("topic"))}
+	if !s.cfg.AutoCreate {
+		return t, rhumb.Errorf(rhumb.KindNotFound, "topic %s is not in region %s, which makes no topics by itself: 'rhumb topic create %s' makes it",
+			name.Short(), s.cfg.Identity.Name, name.Short())
+	}
+	ctx, cancel := s.untilStop(r, bodyTimeout)
+	defer cancel()
+	t, err = s.cfg.Topics.CreateTopic(ctx, name, 0, nil)
+	if rhumb.KindOf(err) == rhumb.KindExists && err != nil {
+		return s.findTopic(name) // somebody else was faster
+	}
+	return t, err
 }
 
 func plainRecords(records []api.ProduceRecord, now int64) []codec.PlainRecord {

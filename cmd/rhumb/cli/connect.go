@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"time"
@@ -61,6 +62,35 @@ func (t *target) resolve(ctx context.Context, name string) (*client.Client, erro
 	return t.byName(ctx, name)
 }
 
+// regionWait is how long verify waits for a region that the one asked does not know
+// yet, or of which it knows no address: after the first start of a mesh each
+// registers itself, and the others hear of it within moments.
+const regionWait = 5 * time.Second
+
+// await is resolve for a region that may be starting for the first time.
+func (t *target) await(ctx context.Context, name string) (*client.Client, error) {
+	limit := time.NewTimer(regionWait)
+	defer limit.Stop()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		conn, err := t.resolve(ctx, name)
+		if !errors.Is(err, errNotKnown) {
+			return conn, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-limit.C:
+			return nil, err
+		case <-tick.C:
+		}
+	}
+}
+
+// errNotKnown says that a region, or where it is, is not known where it was asked.
+var errNotKnown = errors.New("the name may be wrong, or the region has not started yet")
+
 // byName asks the first address where a region is, and takes the first of its
 // addresses that answers as that region.
 func (t *target) byName(ctx context.Context, name string) (*client.Client, error) {
@@ -81,7 +111,7 @@ func (t *target) byName(ctx context.Context, name string) (*client.Client, error
 			return t.firstThatAnswers(ctx, r)
 		}
 	}
-	return nil, rhumb.Errorf(rhumb.KindNotFound, "there is no region %q: %s knows %s", name, t.addr, names(regions))
+	return nil, rhumb.Errorf(rhumb.KindNotFound, "there is no region %q: %s knows %s; %w", name, t.addr, names(regions), errNotKnown)
 }
 
 func names(regions []api.RegionEntry) string {
@@ -93,7 +123,7 @@ func names(regions []api.RegionEntry) string {
 }
 
 func (t *target) firstThatAnswers(ctx context.Context, r api.RegionEntry) (*client.Client, error) {
-	err := rhumb.Errorf(rhumb.KindUnavailable, "region %s has no admin address that is known: give its URL instead", r.Name)
+	err := rhumb.Errorf(rhumb.KindUnavailable, "region %s has no admin address that is known: give its URL instead; %w", r.Name, errNotKnown)
 	for _, url := range r.Admin {
 		c, bad := t.dial(url)
 		if bad != nil {

@@ -16,7 +16,7 @@ import (
 
 const verifyLong = `Compare what two regions hold of the same topics, record by record and per origin, while traffic goes on.
 
-A and B are region names or URLs of admin APIs. Without topics, all topics are compared whose namespace flows
+A and B are region names or URLs of admin APIs; a region that is not known yet is waited for, up to 5 s. Without topics, all topics are compared whose namespace flows
 between A and B, or to both from a third region. Watermarks are taken first: what a region does not account for
 yet is late, which is shown and is no difference; --wait waits for it. What retention dropped, what lies before
 an edge's start and what a gap record covers is counted and explained.
@@ -39,7 +39,7 @@ func verifyCommand() *cobra.Command {
 				o.Topics = append(o.Topics, name)
 			}
 			for i, side := range []*verify.Source{&o.A, &o.B} {
-				conn, err := t.resolve(c.Context(), args[i])
+				conn, err := t.await(c.Context(), args[i])
 				if err != nil {
 					return unknown(c, err)
 				}
