@@ -24,7 +24,7 @@ func main() {
 	}
 	cli.AddCommands(root)
 	root.AddCommand(serverCommand(), devCommand(), regionCommand())
-	code := cli.Run(ctx, root, os.Args[1:], os.Stderr)
-	stop()
-	os.Exit(code)
+	// Signals stay caught to the end: a command that has said its result and is then
+	// asked to stop exits with that result, not by the signal.
+	os.Exit(cli.Run(ctx, root, os.Args[1:], os.Stderr))
 }
