@@ -160,6 +160,16 @@ func TestP160UnknownScramExtensionsAreAccepted(t *testing.T) {
 	}
 }
 
+// librdkafka before 2.3 writes its part of the nonce twice.
+func TestScramTakesTheClientsNonceTwice(t *testing.T) {
+	e := begin(t, someUsers(t), sasl.ScramSHA512)
+	c := sasltest.New(sasl.ScramSHA512, "alice", "al=ice, secret")
+	c.Twice = true
+	if err := login(t, e, c); err != nil || !e.Done() {
+		t.Errorf("%v, done %v", err, e.Done())
+	}
+}
+
 // Every change of a right exchange is refused, and leaves nobody logged in.
 func TestP158OnlyARightProofCounts(t *testing.T) {
 	u := someUsers(t)

@@ -389,3 +389,5 @@ var changingCredentials = []probe{{"of a user who is not there", 0, func(*world,
 	req.Deletions = append(req.Deletions, d)
 	return req
 }}}
+
+var clientQuotas = []probe{{"of everybody", 0, func(*world, int16) kmsg.Request { return kmsg.NewPtrDescribeClientQuotasRequest() }}}

@@ -19,8 +19,8 @@ var probes = map[int16][]probe{
 	0: producing, 1: fetching, 2: listing, 3: describing, 8: committing, 9: committed, 10: coordinators, 11: joining, 12: heartbeats,
 	13: leaving, 14: syncing, 15: describingGroups, 16: listingGroups, 17: handshakes, 18: versions, 19: creating, 20: deleting, 21: cutting,
 	22: producerIDs, 23: epochs, 32: configs, 33: altering, 35: folders, 36: authenticating, 37: growing, 42: deletingGroups, 43: electing,
-	44: adjusting, 45: reassigning, 46: reassignments, 47: forgetting, 50: credentials, 51: changingCredentials, 60: cluster,
-	61: producers, 74: configResources, 75: partitions,
+	44: adjusting, 45: reassigning, 46: reassignments, 47: forgetting, 48: clientQuotas, 50: credentials, 51: changingCredentials,
+	60: cluster, 61: producers, 74: configResources, 75: partitions,
 }
 
 func numbered(name string, v int16) string { return fmt.Sprintf("%s-v%d", name, v) }

@@ -20,6 +20,8 @@ type Client struct {
 	Extensions string
 	// Nonce of the client; New makes a fixed one.
 	Nonce string
+	// Twice has the last message begin with the nonce twice, as an old client does.
+	Twice bool
 
 	bare string
 	sign string // what the server has to answer
@@ -75,6 +77,9 @@ func (c *Client) Final(serverFirst []byte) ([]byte, error) {
 	salted, err := pbkdf2.Key(h, c.Password, salt, iterations, size)
 	if err != nil {
 		return nil, err
+	}
+	if c.Twice {
+		nonce = c.Nonce + nonce
 	}
 	clientKey := mac(salted, "Client Key")
 	stored := h()
