@@ -196,10 +196,11 @@ func (w *watcher) unhold(ref rhumb.PartitionRef, seen rhumb.Offset) {
 		s.seen = seen
 		w.enter(ref)
 	}
+	src := s.source // update changes it
 	w.mu.Unlock()
 	// What grew before the waiter was back would be signalled to nobody.
 	if st, ok := w.log.State(ref); ok && lastOut(&st) > seen {
-		w.grew(s.source)
+		w.grew(src)
 	}
 }
 
