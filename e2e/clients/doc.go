@@ -20,6 +20,8 @@
 // ends it prints "produced N" once all are acknowledged, waits until the group has
 // read each of them, and prints "ok load: …". Both end with 0 if all went well.
 //
+// $KAFKA_LOGIN makes it log in: a mechanism, a user and a password.
+//
 // install.sh puts what the scripts need into the user's cache folder. What a
 // person does not have is skipped with the reason; where CI=true says that nobody
 // can install it later, its absence fails.

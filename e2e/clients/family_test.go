@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -175,7 +176,8 @@ func TestClientSteps(t *testing.T) {
 	}
 }
 
-// The region is killed twice under the load of each client. Nothing that was
+// The region is killed twice under the load of each client, which has to log in
+// again each time. Nothing that was
 // acknowledged is lost, nothing is doubled, all is in order, and the group goes
 // on to the end.
 func TestClientThroughTwoKills(t *testing.T) {
@@ -190,7 +192,11 @@ func TestClientThroughTwoKills(t *testing.T) {
 			defer cancel()
 			m := process.Start(t, "us")
 			us := m.Region("us")
-			s := startScript(ctx, t, append(command, "load", us.Kafka, "numbers")...)
+			login := "SCRAM-SHA-512 alice secret"
+			if f.name == "sarama" { // which has no SCRAM of its own
+				login = "PLAIN alice secret"
+			}
+			s := startScript(ctx, t, slices.Concat([]string{"env", "KAFKA_LOGIN=" + login}, command, []string{"load", addLogin(t, m), "numbers"})...)
 			acked := s.await(`^acked (\d+)`)
 			for range 2 {
 				s.awaitAcked(acked + 400)

@@ -29,8 +29,6 @@ var notForUs = map[string]string{
 	"TestGroupETL/sticky/848":                  "KIP-848 groups",
 	"TestGroupETL/sticky/848/static":           "KIP-848 groups",
 	"TestConsumeRegex":                         "an internal topic: a region keeps offsets in its log, not in one",
-	"TestSCRAMAuth":                            "a listener with SASL",
-	"TestSCRAMAuthBadCredentials":              "a listener with SASL",
 	"TestOAuthAuth":                            "OAUTHBEARER",
 	"TestIssueProduceBrokerTooOldFailsRecords": "a server that has no Produce version 3; real Kafka skips it, too",
 }
@@ -42,6 +40,7 @@ func TestFranzGoSuite(t *testing.T) {
 	}
 	suite := installed(t, "franz-go", "franz-go/kgo.test")
 	m := process.Start(t, "us")
+	login := addLogin(t, m)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*process.Limit)
 	defer cancel()
 	var skip []string // subtests are left to skip themselves
@@ -52,7 +51,8 @@ func TestFranzGoSuite(t *testing.T) {
 	}
 	cmd := exec.CommandContext(ctx, suite, "-test.v", "-test.timeout=4m", "-test.skip="+strings.Join(skip, "|"))
 	cmd.Dir = filepath.Join(filepath.Dir(suite), "src", "pkg", "kgo")
-	cmd.Env = append(os.Environ(), "KGO_SEEDS="+m.Region("us").Kafka, "KGO_TEST_RF=1", "KGO_TEST_RECORDS=20000", "KGO_LOG_LEVEL=none")
+	cmd.Env = append(os.Environ(), "KGO_SEEDS="+m.Region("us").Kafka, "KGO_TEST_RF=1", "KGO_TEST_RECORDS=20000", "KGO_LOG_LEVEL=none",
+		"KGO_TEST_SCRAM_SEEDS="+login, "KGO_TEST_SCRAM=alice:secret:512")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()

@@ -6,7 +6,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "python"))
-from steps import CODECS, PATIENCE, Acks, Seen, Stop, check, equal, finish_load, main, prefix, values
+from steps import CODECS, PATIENCE, Acks, Seen, Stop, check, equal, finish_load, login, main, prefix, values
 
 import aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
@@ -15,6 +15,14 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+
+
+def common(bootstrap):
+    """What every client here is configured with."""
+    conf = {"bootstrap_servers": bootstrap}
+    if login():
+        conf |= dict(zip(("sasl_mechanism", "sasl_plain_username", "sasl_plain_password"), login())) | {"security_protocol": "SASL_PLAINTEXT"}
+    return conf
 
 
 async def until(what, holds):
@@ -82,7 +90,7 @@ class Member(ConsumerRebalanceListener):
 
 class Steps:
     def __init__(self, bootstrap):
-        self.conf = {"bootstrap_servers": bootstrap}
+        self.conf = common(bootstrap)
         self.name = prefix("aiokafka")
         self.topics = set()
         self.loop = asyncio.new_event_loop()
@@ -277,7 +285,7 @@ class Steps:
 
 
 async def loading(bootstrap, topic):
-    conf = {"bootstrap_servers": bootstrap, "retry_backoff_ms": 50}
+    conf = common(bootstrap) | {"retry_backoff_ms": 50}
     admin = AIOKafkaAdminClient(**conf)
     await admin.start()
     no_error(await admin.create_topics([NewTopic(topic, 3, 1)]))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 var codecs = []struct {
@@ -42,7 +45,18 @@ func newSteps(bootstrap string) (*steps, error) {
 func (s *steps) close() { s.client.Close() }
 
 func (s *steps) dial(opts ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(s.bootstrap), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}, opts...)...)
+	opts = append(opts, kgo.SeedBrokers(s.bootstrap), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if words := strings.Fields(os.Getenv("KAFKA_LOGIN")); len(words) == 3 { // mechanism, user, password
+		switch auth := (scram.Auth{User: words[1], Pass: words[2]}); words[0] {
+		case "SCRAM-SHA-256":
+			opts = append(opts, kgo.SASL(auth.AsSha256Mechanism()))
+		case "SCRAM-SHA-512":
+			opts = append(opts, kgo.SASL(auth.AsSha512Mechanism()))
+		default:
+			opts = append(opts, kgo.SASL(plain.Auth{User: words[1], Pass: words[2]}.AsMechanism()))
+		}
+	}
+	return kgo.NewClient(opts...)
 }
 
 func (s *steps) all() []step {

@@ -90,6 +90,15 @@ public final class Client {
         p.put("bootstrap.servers", bootstrap);
         p.put("reconnect.backoff.ms", "20");
         p.put("reconnect.backoff.max.ms", "200");
+        String login = System.getenv("KAFKA_LOGIN"); // mechanism, user, password
+        if (login != null) {
+            String[] words = login.split(" ");
+            String module = words[0].equals("PLAIN") ? "plain.PlainLoginModule" : "scram.ScramLoginModule";
+            p.put("security.protocol", "SASL_PLAINTEXT");
+            p.put("sasl.mechanism", words[0]);
+            p.put("sasl.jaas.config", "org.apache.kafka.common.security." + module + " required username=\"" + words[1] + "\" password=\""
+                + words[2] + "\";");
+        }
         for (int i = 0; i < more.length; i += 2) p.put(more[i], more[i + 1]);
         return p;
     }

@@ -6,7 +6,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "python"))
-from steps import CODECS, TROUBLE, Acks, Seen, Stop, check, equal, finish_load, main, prefix, until, values
+from steps import CODECS, TROUBLE, Acks, Seen, Stop, check, equal, finish_load, login, main, prefix, until, values
 
 import kafka
 from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
@@ -14,6 +14,14 @@ from kafka.admin import ConfigFilterType, ConfigResource, ConfigResourceType, Ka
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import CommitFailedError, KafkaError, TopicAlreadyExistsError
+
+
+def common(bootstrap):
+    """What every client here is configured with."""
+    conf = {"bootstrap_servers": bootstrap}
+    if login():
+        conf |= dict(zip(("sasl_mechanism", "sasl_plain_username", "sasl_plain_password"), login())) | {"security_protocol": "SASL_PLAINTEXT"}
+    return conf
 
 
 class Member(threading.Thread, ConsumerRebalanceListener):
@@ -72,7 +80,7 @@ class Member(threading.Thread, ConsumerRebalanceListener):
 
 class Steps:
     def __init__(self, bootstrap):
-        self.conf = {"bootstrap_servers": bootstrap}
+        self.conf = common(bootstrap)
         self.admin = KafkaAdminClient(**self.conf)
         self.name = prefix("kafka-python")
         self.topics = set()
@@ -254,7 +262,7 @@ class Steps:
 
 
 def load(bootstrap, topic):
-    conf = {"bootstrap_servers": bootstrap, "reconnect_backoff_ms": 20, "reconnect_backoff_max_ms": 200, "retry_backoff_ms": 20}
+    conf = common(bootstrap) | {"reconnect_backoff_ms": 20, "reconnect_backoff_max_ms": 200, "retry_backoff_ms": 20}
     KafkaAdminClient(**conf).create_topics([NewTopic(topic, 3, 1)])
     stop, acks, seen, n = Stop(), Acks(), Seen(), 0
     reader = {**conf, "group_id": topic + "-readers", "enable_auto_commit": False, "auto_offset_reset": "earliest",

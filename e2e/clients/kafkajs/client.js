@@ -36,7 +36,9 @@ async function until(what, holds) {
 const range = n => Array.from({ length: n }, (_, i) => i)
 
 function connect(bootstrap, name) {
-  return new Kafka({ clientId: name, brokers: [bootstrap], logLevel: logLevel.NOTHING,
+  const [mechanism, username, password] = (process.env.KAFKA_LOGIN || '').split(' ')
+  const sasl = mechanism ? { mechanism: mechanism.toLowerCase(), username, password } : undefined
+  return new Kafka({ clientId: name, brokers: [bootstrap], logLevel: logLevel.NOTHING, sasl,
     retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 200 } })
 }
 

@@ -6,12 +6,20 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "python"))
-from steps import CODECS, TROUBLE, Acks, Seen, Stop, check, equal, finish_load, main, prefix, until, values
+from steps import CODECS, TROUBLE, Acks, Seen, Stop, check, equal, finish_load, login, main, prefix, until, values
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka import libversion, version
 from confluent_kafka.admin import (AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource, NewPartitions,
                                    NewTopic, OffsetSpec, ResourceType)
+
+
+def common(bootstrap):
+    """What every client here is configured with."""
+    conf = {"bootstrap.servers": bootstrap}
+    if login():
+        conf |= dict(zip(("sasl.mechanism", "sasl.username", "sasl.password"), login())) | {"security.protocol": "SASL_PLAINTEXT"}
+    return conf
 
 
 def result(futures):
@@ -71,7 +79,7 @@ class Member(threading.Thread):
 
 class Steps:
     def __init__(self, bootstrap):
-        self.conf = {"bootstrap.servers": bootstrap}
+        self.conf = common(bootstrap)
         self.admin = AdminClient(self.conf)
         self.name = prefix("librdkafka")
         self.topics = set()
@@ -261,7 +269,7 @@ class Steps:
 
 
 def load(bootstrap, topic):
-    conf = {"bootstrap.servers": bootstrap, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "retry.backoff.ms": 20}
+    conf = common(bootstrap) | {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "retry.backoff.ms": 20}
     admin = AdminClient(conf)  # kept: its calls end with it
     result(admin.create_topics([NewTopic(topic, 3, 1)]))
     stop, acks, seen, n = Stop(), Acks(), Seen(), 0

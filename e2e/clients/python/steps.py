@@ -1,6 +1,7 @@
 """What the scripts of the Python clients share: steps that print one line each,
 and the reading side of a load. The package comment in doc.go tells the contract."""
 
+import os
 import sys
 import threading
 import time
@@ -9,6 +10,12 @@ import traceback
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 PATIENCE = 60  # seconds that a step waits for what must come
 TROUBLE = []  # errors of threads; whoever waits for the thread raises them
+
+
+def login():
+    """Mechanism, user and password out of $KAFKA_LOGIN, or None."""
+    words = os.environ.get("KAFKA_LOGIN", "").split()
+    return words or None
 
 
 def check(holds, what):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -42,6 +43,10 @@ func config() *sarama.Config {
 	c.Consumer.Group.Session.Timeout = 10 * time.Second
 	c.Consumer.Group.Heartbeat.Interval = 300 * time.Millisecond
 	c.Consumer.Retry.Backoff = 100 * time.Millisecond
+	if words := strings.Fields(os.Getenv("KAFKA_LOGIN")); len(words) == 3 { // mechanism, user, password; others need code of the user's
+		c.Net.SASL.Enable, c.Net.SASL.Mechanism = true, sarama.SASLMechanism(words[0])
+		c.Net.SASL.User, c.Net.SASL.Password = words[1], words[2]
+	}
 	c.Metadata.Retry.Max, c.Metadata.Retry.Backoff = 100, 50*time.Millisecond
 	return c
 }
