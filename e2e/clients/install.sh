@@ -35,7 +35,7 @@ install_java() {
 	fresh java "${lists[@]}" && return
 	rm -rf "$cache/java"
 	mkdir -p "$cache/java/classes"
-	mvn -q -B -f "$here/java/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$cache/java/lib"
+	mvn -q -B -Dstyle.color=never -f "$here/java/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$cache/java/lib"
 	mkdir "$cache/java/tools" # Tools.java loads these itself
 	mv "$cache"/java/lib/kafka-tools-[0-9]*.jar "$cache/java/tools/"
 	javac -cp "$cache/java/lib/*" -d "$cache/java/classes" "$here/java/Client.java" "$here/tools/Tools.java"

@@ -156,11 +156,16 @@ func (s *steps) create(ctx context.Context) (string, error) {
 func (s *steps) configs(ctx context.Context) (string, error) {
 	topic := s.name + "-admin"
 	get := func() (string, error) {
-		entries, err := s.admin.DescribeConfig(sarama.ConfigResource{Type: sarama.TopicResource, Name: topic, ConfigNames: []string{"retention.ms"}})
-		if err != nil || len(entries) != 1 {
-			return "", fmt.Errorf("%d settings, %w", len(entries), err)
+		asked := &sarama.ConfigResource{Type: sarama.TopicResource, Name: topic, ConfigNames: []string{"retention.ms"}}
+		results, err := s.admin.DescribeConfigs([]*sarama.ConfigResource{asked}, sarama.DescribeConfigsOptions{})
+		if err != nil {
+			return "", err
 		}
-		return entries[0].Value + " " + entries[0].Source.String(), nil
+		if len(results) != 1 || len(results[0].Configs) != 1 {
+			return "", fmt.Errorf("settings: %v", results)
+		}
+		c := results[0].Configs[0]
+		return c.Value + " " + c.Source.String(), nil
 	}
 	change := func(op sarama.IncrementalAlterConfigsOperation, value *string, holds func(string) bool) error {
 		entries := map[string]sarama.IncrementalAlterConfigsEntry{"retention.ms": {Operation: op, Value: value}}
