@@ -3,7 +3,7 @@
 // its own; it starts the parts in the order in which they need each other, and
 // stops them in the reverse one:
 //
-//	not ready → Kafka listeners → HTTP listeners → links → broker → region → storage → view
+//	not ready → Kafka listeners → HTTP listeners → links → broker → region → storage → view → certificates
 //
 // Files, sockets, store and file system can be handed in, so that the simulation
 // runs the same server in virtual time.

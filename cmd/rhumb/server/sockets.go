@@ -33,6 +33,9 @@ func (s *Server) openCerts(context.Context) error {
 		}
 		s.in.certs[l.Name] = source
 	}
+	if len(s.in.certs) > 0 {
+		s.parts.start("certificates", s.watchCertificates, nil)
+	}
 	return nil
 }
 
