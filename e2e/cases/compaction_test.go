@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -159,14 +160,28 @@ func TestH5OldTombstoneCrossesALongOutage(t *testing.T) {
 // topic that is compacted all the time, while lines are bad and regions lose power. In
 // the end each has each key's last value, and no key that was deleted.
 func TestI3CompactedTopicEndsAlikeEverywhere(t *testing.T) {
-	t.Parallel()
-	rounds := 12
+	seeds, rounds := uint64(3), 12
 	if testing.Short() {
-		rounds = 4
+		seeds, rounds = 1, 4
 	}
+	first := uint64(0)
+	if text := os.Getenv("RHUMB_SEEDS"); text != "" { // count or count,first
+		if _, err := fmt.Sscanf(text+",0", "%d,%d", &seeds, &first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for seed := first; seed < first+seeds; seed++ {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			endAlike(t, seed, rounds)
+		})
+	}
+}
+
+func endAlike(t *testing.T, seed uint64, rounds int) {
 	run(t, []rhumb.RegionName{"us", "eu", "ap"}, func(ms *mesh, nodes []*node) {
 		compacted(ms, nodes)
-		rng := rand.New(rand.NewPCG(5, 5))
+		rng := rand.New(rand.NewPCG(seed, 5))
 		want := map[string]string{}
 		for round := range rounds {
 			a, b := nodes[rng.IntN(3)], nodes[rng.IntN(3)]
@@ -184,10 +199,15 @@ func TestI3CompactedTopicEndsAlikeEverywhere(t *testing.T) {
 				}
 				n.put(prices, key, value)
 			}
-			nodes[round%3].fill()
-			if round%2 == 1 {
+			nodes[rng.IntN(3)].fill()
+			if rng.IntN(2) == 0 {
 				a.kill()
 				a.start()
+			}
+			if rng.IntN(3) == 0 {
+				ms.pass(time.Duration(rng.IntN(60)) * time.Second) // compaction is under way
+				b.kill()
+				b.start()
 			}
 			if a != b {
 				ms.path(a, b, near)
