@@ -155,8 +155,13 @@ func TestClientSteps(t *testing.T) {
 			command := f.command(t)
 			ctx, cancel := context.WithTimeout(context.Background(), 5*process.Limit)
 			defer cancel()
-			m := process.Start(t, "us")
-			s := startScript(ctx, t, append(command, "steps", m.Region("us").Kafka)...)
+			var bootstrap string
+			if *recordKafka {
+				bootstrap = startKafka(t)
+			} else {
+				bootstrap = process.Start(t, "us").Region("us").Kafka
+			}
+			s := startScript(ctx, t, append(command, "steps", bootstrap)...)
 			done := map[string]bool{}
 			for s.lines.Scan() {
 				line := s.lines.Text()

@@ -14,7 +14,7 @@ import (
 
 // recordKafka makes tests that compare a region with Kafka ask a real one, which
 // they start from the jars of the tools, and keep its answers as golden files. The
-// tests of the clients run on it then, too, instead of a region.
+// steps of the clients run on one then, too, instead of a region.
 var recordKafka = flag.Bool("kafka", false, "start a real Kafka, run the tests there, and keep what it answers as golden files")
 
 // kafkaNode is the node id of the first node of the first region, so that answers
