@@ -1,9 +1,12 @@
 package kafka
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,7 +137,7 @@ func TestI1ConnectionsCutMidProduce(t *testing.T) {
 
 func (h *harness) produceThroughCuts(n int) {
 	h.Helper()
-	c := h.client(kgo.DefaultProduceTopic("cut"), kgo.ProducerLinger(0), kgo.MaxBufferedRecords(20), kgo.ProducerBatchMaxBytes(512),
+	c := h.client(kgo.DefaultProduceTopic("cut"), kgo.Dialer(h.dialCounted), kgo.ProducerLinger(0), kgo.MaxBufferedRecords(20), kgo.ProducerBatchMaxBytes(512),
 		kgo.RetryBackoffFn(func(int) time.Duration { return time.Millisecond }))
 	for i := range n {
 		c.Produce(h.ctx(), kgo.StringRecord(strconv.Itoa(i)), func(_ *kgo.Record, err error) {
@@ -162,8 +165,32 @@ func (h *harness) cut() {
 	h.server.mu.Lock()
 	defer h.server.mu.Unlock()
 	for c := range h.server.open {
-		c.nc.Close()
+		if asked, ok := h.asked.Load(c.nc.RemoteAddr().String()); ok && asked.(*asking).writes.Load() > 1 {
+			c.nc.Close()
+		}
 	}
+}
+
+// asking is a client's connection that counts what was asked on it. franz-go gives
+// up for good when its first request is cut off: it may be that TLS is missing.
+type asking struct {
+	net.Conn
+	writes atomic.Int64
+}
+
+func (a *asking) Write(p []byte) (int, error) {
+	a.writes.Add(1)
+	return a.Conn.Write(p)
+}
+
+func (h *harness) dialCounted(ctx context.Context, network, addr string) (net.Conn, error) {
+	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	a := &asking{Conn: nc}
+	h.asked.Store(nc.LocalAddr().String(), a)
+	return a, nil
 }
 
 func (h *harness) ends(topic string) int64 {

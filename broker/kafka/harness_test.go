@@ -33,6 +33,7 @@ type harness struct {
 	server *Server
 	addr   string
 	log    *logBuffer
+	asked  sync.Map // of *asking by its address: connections that cut may end
 	door   Listener // what the listener is, but for name and address
 }
 
