@@ -5,9 +5,9 @@
 // it is and gets an index (package index), once each entry that lives in it is
 // applied. A shard that does not apply would hold all files behind it, so after a
 // number of them its entries are copied to the end of the log; they then live
-// there. Rewriting files into segments is the other way to settle; [Adopt] is the
-// only one that is chosen, since its cost, scattered reads of small partitions,
-// is paid by readers only.
+// there. [Adopt] is the only way to settle that is chosen: its cost, scattered reads
+// of small partitions, is paid by readers only. What a compacted partition has in
+// settled files is rewritten into segments later (package compact).
 package settle
 
 import "github.com/rhumbmq/rhumb/internal/rhumb"
