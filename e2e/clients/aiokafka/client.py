@@ -50,7 +50,7 @@ class Member(ConsumerRebalanceListener):
         self.task = asyncio.create_task(self._run())
 
     async def on_partitions_revoked(self, revoked):
-        async with self.busy:  # the batch that is being counted is committed first
+        async with self.busy:  # the batch that is being counted is committed before
             self.owned -= {p.partition for p in revoked}
 
     async def on_partitions_assigned(self, assigned):
@@ -59,17 +59,17 @@ class Member(ConsumerRebalanceListener):
     async def _run(self):
         await self.consumer.start()
         while not self.stopping:
-            async with self.busy:
-                try:
-                    batches = await self.consumer.getmany(timeout_ms=50, max_records=50)
-                except KafkaError as err:
-                    if not err.retriable:
-                        raise
-                    continue
-                for part, records in batches.items():
-                    for r in records:
-                        self.seen.add(part.partition, r.value)
-                if batches:
+            try:
+                batches = await self.consumer.getmany(timeout_ms=50, max_records=50)
+            except KafkaError as err:
+                if not err.retriable:
+                    raise
+                batches = {}
+            if batches:
+                async with self.busy:  # not around getmany, which may wait for what the listener must let go
+                    for part, records in batches.items():
+                        for r in records:
+                            self.seen.add(part.partition, r.value)
                     await self._commit({p: rs[-1].offset + 1 for p, rs in batches.items()})
             await asyncio.sleep(0)
         await self.consumer.stop()
