@@ -38,7 +38,10 @@ type CA struct {
 }
 
 // NewCA makes the CA of a mesh. validFor zero means [ValidCA].
-func NewCA(mesh rhumb.UUID, validFor time.Duration) (*CA, error) {
+func NewCA(mesh rhumb.UUID, validFor time.Duration) (*CA, error) { return newCA(mesh, validFor, nil) }
+
+// newCA is NewCA for a key that is there already; nil makes one.
+func newCA(mesh rhumb.UUID, validFor time.Duration, key *ecdsa.PrivateKey) (*CA, error) {
 	if mesh.IsZero() {
 		return nil, rhumb.Errorf(rhumb.KindInvalid, "certs: a CA needs the UUID of its mesh")
 	}
@@ -49,7 +52,7 @@ func NewCA(mesh rhumb.UUID, validFor time.Duration) (*CA, error) {
 	tmpl.URIs = []*url.URL{caURI(mesh)}
 	tmpl.IsCA, tmpl.BasicConstraintsValid, tmpl.MaxPathLenZero = true, true, true
 	tmpl.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
-	pair, err := sign(tmpl, nil)
+	pair, err := sign(tmpl, nil, key)
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +62,10 @@ func NewCA(mesh rhumb.UUID, validFor time.Duration) (*CA, error) {
 // IssueRegion makes the certificate of a region. hosts are the DNS names and IP
 // addresses by which clients reach it. validFor zero means [ValidLeaf].
 func (ca *CA) IssueRegion(name rhumb.RegionName, hosts []string, validFor time.Duration) (Pair, error) {
+	return ca.issueRegion(name, hosts, validFor, nil)
+}
+
+func (ca *CA) issueRegion(name rhumb.RegionName, hosts []string, validFor time.Duration, key *ecdsa.PrivateKey) (Pair, error) {
 	if err := name.Validate(); err != nil {
 		return Pair{}, err
 	}
@@ -71,25 +78,29 @@ func (ca *CA) IssueRegion(name rhumb.RegionName, hosts []string, validFor time.D
 		}
 	}
 	tmpl.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	return ca.issue(tmpl, Identity{Mesh: ca.Mesh, Role: RoleRegion, Name: string(name)})
+	return ca.issue(tmpl, Identity{Mesh: ca.Mesh, Role: RoleRegion, Name: string(name)}, key)
 }
 
 // IssueClient makes the certificate of a client of the HTTP API. Its name
 // follows the rule of region names. validFor zero means [ValidLeaf].
 func (ca *CA) IssueClient(name string, validFor time.Duration) (Pair, error) {
+	return ca.issueClient(name, validFor, nil)
+}
+
+func (ca *CA) issueClient(name string, validFor time.Duration, key *ecdsa.PrivateKey) (Pair, error) {
 	if err := rhumb.RegionName(name).Validate(); err != nil {
 		return Pair{}, rhumb.Errorf(rhumb.KindInvalid, "certs: client name %q must match [a-z][a-z0-9-]{0,31}", name)
 	}
 	tmpl := template("client "+name, leafValidity(validFor))
 	tmpl.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	return ca.issue(tmpl, Identity{Mesh: ca.Mesh, Role: RoleClient, Name: name})
+	return ca.issue(tmpl, Identity{Mesh: ca.Mesh, Role: RoleClient, Name: name}, key)
 }
 
-func (ca *CA) issue(tmpl *x509.Certificate, id Identity) (Pair, error) {
+func (ca *CA) issue(tmpl *x509.Certificate, id Identity, key *ecdsa.PrivateKey) (Pair, error) {
 	tmpl.URIs = []*url.URL{id.uri()}
 	tmpl.KeyUsage = x509.KeyUsageDigitalSignature
 	tmpl.BasicConstraintsValid = true
-	return sign(tmpl, ca)
+	return sign(tmpl, ca, key)
 }
 
 func leafValidity(d time.Duration) time.Duration {
@@ -108,11 +119,14 @@ func template(name string, validFor time.Duration) *x509.Certificate {
 	}
 }
 
-// sign makes a key and has its certificate signed by ca, or by itself if ca is nil.
-func sign(tmpl *x509.Certificate, ca *CA) (Pair, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return Pair{}, err
+// sign has the certificate of a key signed by ca, or by the key itself if ca is
+// nil. A nil key makes one.
+func sign(tmpl *x509.Certificate, ca *CA, key *ecdsa.PrivateKey) (Pair, error) {
+	var err error
+	if key == nil {
+		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			return Pair{}, err
+		}
 	}
 	if tmpl.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
 		return Pair{}, err

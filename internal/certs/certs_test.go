@@ -91,7 +91,7 @@ func TestRefusalsNameWhatDiffers(t *testing.T) {
 	client := check(New(rootsOf(ca), check(ca.IssueClient("alice", 0))(t)))(t)
 	// A certificate of another mesh, signed by a CA that is trusted all the same.
 	foreign := check(New(rootsOf(ca), check((&CA{ca.Pair, other}).IssueRegion("us", nil, 0))(t)))(t)
-	plain := check(New(rootsOf(ca), check(ca.issue(template("plain", time.Hour), Identity{Role: "nothing"}))(t)))(t)
+	plain := check(New(rootsOf(ca), check(ca.issue(template("plain", time.Hour), Identity{Role: "nothing"}, nil))(t)))(t)
 	for _, c := range []struct {
 		name           string
 		server, client *tls.Config

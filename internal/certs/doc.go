@@ -17,5 +17,10 @@
 // certificates: while a CA is rolled over both are trusted. A new file that
 // cannot be read leaves the old content in force, and [Source.Err] says why.
 //
-// There are no goroutines in this package. Source.mu is its only lock.
+// # Files
+//
+// A [Folder] is where an operator makes and keeps them. It writes the key before
+// the certificate, each as a whole and flushed, under a lock of the directory.
+//
+// There are no goroutines in this package. Source.mu is its only lock in memory.
 package certs

@@ -16,6 +16,7 @@ type Role string
 const (
 	RoleRegion Role = "region"
 	RoleClient Role = "client"
+	RoleCA     Role = "ca" // only of a CA's own certificate: no identity has it
 )
 
 // Identity is who a certificate says that its holder is.

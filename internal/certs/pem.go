@@ -108,14 +108,11 @@ func LoadCA(certFile, keyFile string) (*CA, error) {
 	if !key.PublicKey.Equal(cert.PublicKey) {
 		return nil, rhumb.Errorf(rhumb.KindInvalid, "certs: key %s is not that of certificate %s", keyFile, certFile)
 	}
-	if !cert.IsCA || len(cert.URIs) != 1 {
-		return nil, rhumb.Errorf(rhumb.KindInvalid, "certs: %s is no CA of a mesh", certFile)
+	mesh, ok := meshOfCA(cert)
+	if !ok {
+		return nil, rhumb.Errorf(rhumb.KindInvalid, "certs: %s is no CA of a mesh: it names %v", certFile, cert.URIs)
 	}
-	ca := &CA{Pair: Pair{cert, key}}
-	if err := ca.Mesh.UnmarshalText([]byte(cert.URIs[0].Host)); err != nil || *cert.URIs[0] != *caURI(ca.Mesh) {
-		return nil, rhumb.Errorf(rhumb.KindInvalid, "certs: %s is no CA of a mesh: it names %q", certFile, cert.URIs[0])
-	}
-	return ca, nil
+	return &CA{Pair: Pair{cert, key}, Mesh: mesh}, nil
 }
 
 // Expiry gives when the first of a file's certificates ends.

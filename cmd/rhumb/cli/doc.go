@@ -1,6 +1,6 @@
 // Package cli is the commands of the rhumb binary that ask a running mesh, or
 // look into a data directory: verify, topic, link, gap, produce, consume, log and
-// version. The commands that run servers are elsewhere.
+// version; and certs, which makes certificates. The commands that run servers are elsewhere.
 //
 // # Which region
 //
@@ -12,7 +12,8 @@
 // # Exit codes
 //
 //	0  done; verify: equal; log verify: undamaged
-//	1  refused or failed; verify: the regions differ; log verify: damage was found
+//	1  refused or failed; verify: the regions differ; log verify: damage was found;
+//	   certs show: a certificate cannot be used
 //	2  cannot tell: wrong usage, a region cannot be reached or gave no answer in
 //	   time; verify: something could not be compared
 package cli

@@ -37,6 +37,8 @@ import (
 //	trim REGION TOPIC N       the log starts at offset N
 //	token REGION TOKEN        its API asks for a token from now on
 //	stop REGION               its API is gone
+//	tempdir NAME              $NAME is an empty directory
+//	file PATH                 the archive's file of that last name is written there
 //	datadir NAME              $NAME is a data directory of a node with some topics
 //	damage NAME               a byte in the middle of its first log file flips
 func TestScenarios(t *testing.T) {
@@ -149,6 +151,11 @@ func (s *scenario) do(words []string) error {
 		s.t.Setenv(name, s.expand(value))
 	case "token":
 		s.serve(words[1], words[2])
+	case "tempdir":
+		s.t.Setenv(words[1], s.t.TempDir())
+	case "file":
+		path := s.expand(words[1])
+		return os.WriteFile(path, []byte(s.files[filepath.Base(path)]), 0o600)
 	case "datadir":
 		dir := s.t.TempDir()
 		s.t.Setenv(words[1], dir)

@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/configstore/embedded"
+	"github.com/rhumbmq/rhumb/internal/certs"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// certWriter is who makes a mesh's document from here.
+const certWriter = "rhumb certs"
+
+// localHosts are the names of a region's certificate if none are given.
+var localHosts = []string{"localhost", "127.0.0.1", "::1"}
+
+// certWork is what the commands about certificates have in common.
+type certWork struct {
+	format
+	dir   string
+	store string
+	valid time.Duration
+	force bool
+}
+
+func certsCommand() *cobra.Command {
+	w := &certWork{}
+	c := &cobra.Command{Use: "certs", Short: "Make and look at a mesh's certificates", Args: cobra.NoArgs, RunE: helpOnly,
+		Long: "Works on a directory of files: ca.crt, ca.key and, for each region and client, a certificate and its key.\n" +
+			"No region has to run. Private keys have mode 0600 and stay where they are made: a region needs ca.crt and\n" +
+			"its own two files, never ca.key."}
+	w.flags(c)
+	c.PersistentFlags().StringVar(&w.dir, "dir", "certs", "directory of the certificates")
+	c.AddCommand(certsInit(w), certsIssue(w), certsShow(w))
+	return c
+}
+
+func (w *certWork) makeFlags(c *cobra.Command, valid time.Duration) {
+	c.Flags().StringVar(&w.store, "config-store", "", "directory of the embedded configuration store")
+	c.Flags().DurationVar(&w.valid, "valid", valid, "how long the certificate is valid")
+	c.Flags().BoolVar(&w.force, "force", false, "make a new key and certificate in place of those that are there")
+}
+
+// checkValid refuses lengths of time that make no certificate.
+func (w *certWork) checkValid(c *cobra.Command) error {
+	if w.valid <= 0 {
+		return usage(c, fmt.Errorf("--valid %s: must be above 0", w.valid))
+	}
+	return nil
+}
+
+func certsInit(w *certWork) *cobra.Command {
+	var mesh string
+	c := &cobra.Command{Use: "init --config-store DIR", Short: "Make the mesh, if there is none yet, and its CA", Args: exactly(0, "none"),
+		Long: "Makes ca.crt and ca.key. A CA belongs to one mesh, whose id stands in the configuration store: init makes the\n" +
+			"mesh there if it is new. --mesh names the id instead, on a machine that has no store. What was left by an init\n" +
+			"that was stopped in the middle is finished. --force makes another CA: it does not stand behind what the old one\n" +
+			"signed, so issue all certificates again.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if (mesh == "") == (w.store == "") {
+				return usage(c, errors.New("give --config-store, or --mesh"))
+			}
+			if err := w.checkValid(c); err != nil {
+				return err
+			}
+			id, err := w.meshID(c, mesh)
+			if err != nil {
+				return err
+			}
+			ca, err := certs.NewFolder(w.dir).Init(id, certs.Options{Valid: w.valid, Replace: w.force})
+			if err != nil {
+				return w.otherCA(id, err)
+			}
+			return w.printMade(c, certs.RoleCA, []string{filepath.Join(w.dir, "ca.crt")}, ca.Mesh)
+		}}
+	w.makeFlags(c, certs.ValidCA)
+	c.Flags().StringVar(&mesh, "mesh", "", "id of the mesh, instead of the store that has it")
+	return c
+}
+
+// meshID gives the mesh that is meant; one that is new is made.
+func (w *certWork) meshID(c *cobra.Command, text string) (rhumb.UUID, error) {
+	if text != "" {
+		var id rhumb.UUID
+		if err := id.UnmarshalText([]byte(text)); err != nil || id.IsZero() {
+			return id, usage(c, fmt.Errorf("--mesh %q: want the id of a mesh", text))
+		}
+		return id, nil
+	}
+	store, err := embedded.Open(embedded.Config{Dir: w.store})
+	if err != nil {
+		return rhumb.UUID{}, err
+	}
+	defer store.Close()
+	doc, err := configstore.NewWriter(store, certWriter).EnsureMesh(c.Context())
+	return doc.UUID, err
+}
+
+// otherCA says of whom the CA is that is in the way.
+func (w *certWork) otherCA(mesh rhumb.UUID, err error) error {
+	ca, bad := certs.NewFolder(w.dir).CA()
+	if rhumb.KindOf(err) == rhumb.KindExists && bad == nil && ca.Mesh != mesh {
+		return rhumb.Errorf(rhumb.KindExists, "%s holds the CA of another mesh, %s; this is %s: name another --dir", w.dir, ca.Mesh, mesh)
+	}
+	return err
+}
+
+func certsIssue(w *certWork) *cobra.Command {
+	var hosts []string
+	var client bool
+	c := &cobra.Command{Use: "issue NAME…", Short: "Make certificates of regions, or of clients of the HTTP API", Args: between(1, -1, "a NAME or several"),
+		Long: "Makes region-NAME.crt and region-NAME.key (client-NAME with --client), signed by the CA in --dir. --host names\n" +
+			"where browsers and Kafka clients reach the region; links between regions do not look at that. With\n" +
+			"--config-store, the CA must be the one of the store's mesh.",
+		Example: "  rhumb certs issue us eu ap\n  rhumb certs issue us --host kafka.us.example --host 192.0.2.7 --force",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := w.checkValid(c); err != nil {
+				return err
+			}
+			role := certs.RoleRegion
+			if client {
+				role, hosts = certs.RoleClient, nil
+			}
+			for _, name := range args { // all are looked at before one is made
+				if err := rhumb.RegionName(name).Validate(); err != nil {
+					return usage(c, fmt.Errorf("%s name %q must match [a-z][a-z0-9-]{0,31}", role, name))
+				}
+			}
+			return w.issue(c, role, args, hosts)
+		}}
+	w.makeFlags(c, certs.ValidLeaf)
+	c.Flags().StringSliceVar(&hosts, "host", localHosts, "name or address by which clients reach the region; may be given several times")
+	c.Flags().BoolVar(&client, "client", false, "the names are those of clients")
+	return c
+}
+
+func (w *certWork) issue(c *cobra.Command, role certs.Role, names, hosts []string) error {
+	folder := certs.NewFolder(w.dir)
+	ca, err := folder.CA()
+	if err != nil {
+		return err
+	}
+	if err := w.checkStore(c, ca.Mesh); err != nil {
+		return err
+	}
+	var made []string
+	for _, name := range names {
+		if _, err := folder.Issue(role, name, certs.Options{Hosts: hosts, Valid: w.valid, Replace: w.force}); err != nil {
+			return errors.Join(w.printMade(c, role, made, ca.Mesh), err)
+		}
+		cert, _ := folder.Files(role, name)
+		made = append(made, cert)
+	}
+	return w.printMade(c, role, made, ca.Mesh)
+}
+
+// checkStore refuses the CA of another mesh than the store's.
+func (w *certWork) checkStore(c *cobra.Command, mesh rhumb.UUID) error {
+	if w.store == "" {
+		return nil
+	}
+	store, err := embedded.Open(embedded.Config{Dir: w.store})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	view, err := configstore.OpenView(c.Context(), configstore.ViewConfig{Store: store, Keeper: &configstore.MemoryKeeper{}})
+	if err != nil {
+		return err
+	}
+	if of := view.Mesh().UUID; of != mesh {
+		return rhumb.Errorf(rhumb.KindForbidden, "the CA in %s is of mesh %s, the configuration store of mesh %s: name the right --dir or --config-store", w.dir, mesh, of)
+	}
+	return nil
+}
+
+// printMade lists what was made.
+func (w *certWork) printMade(c *cobra.Command, role certs.Role, files []string, mesh rhumb.UUID) error {
+	all, err := certs.NewFolder(w.dir).List(time.Now())
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	var made []certs.Listed
+	for _, file := range files {
+		for _, l := range all {
+			if l.File == file && l.Role == role {
+				made = append(made, l)
+				break
+			}
+		}
+	}
+	return w.print(c.OutOrStdout(), certList{Certificates: made}, func(out io.Writer) {
+		for _, l := range made {
+			fmt.Fprintf(out, "made %s, mesh %s, until %s\n", l.File, mesh, l.Expires.Format(time.RFC3339))
+		}
+	})
+}
+
+// certList is what -o json and yaml give.
+type certList struct {
+	Certificates []certs.Listed `json:"certificates"`
+}
+
+func certsShow(w *certWork) *cobra.Command {
+	return &cobra.Command{Use: "show", Short: "Show the certificates, until when they are valid, and what is wrong with them", Args: exactly(0, "none"),
+		Long: "Shows every certificate in --dir: whose it is, of which mesh, its end and its SHA-256. Exit code 1 if one of them\n" +
+			"cannot be used: it has ended, another CA signed it, its key is missing, another one's or open to others.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			all, err := certs.NewFolder(w.dir).List(time.Now())
+			if err != nil {
+				return err
+			}
+			err = w.print(c.OutOrStdout(), certList{Certificates: all}, func(out io.Writer) { certTable(out, all) })
+			for _, l := range all {
+				if err == nil && len(l.Problems) > 0 {
+					err = &toldError{exitFailed}
+				}
+			}
+			return err
+		}}
+}
+
+func certTable(out io.Writer, all []certs.Listed) {
+	row(out, "FILE", "ROLE", "NAME", "MESH", "EXPIRES", "FINGERPRINT", "PROBLEMS")
+	for _, l := range all {
+		mesh, end := "", ""
+		if !l.Mesh.IsZero() {
+			mesh = l.Mesh.String()
+		}
+		if !l.Expires.IsZero() {
+			end = l.Expires.Format(time.RFC3339)
+		}
+		row(out, filepath.Base(l.File), l.Role, l.Name, mesh, end, l.Fingerprint, strings.Join(l.Problems, "; "))
+	}
+}

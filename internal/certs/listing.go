@@ -1,0 +1,154 @@
+package certs
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// Listed is what one certificate of a [Folder] says, and what is wrong with it.
+type Listed struct {
+	File        string     `json:"file"`
+	Role        Role       `json:"role"` // region, client or ca; empty if it is of no mesh
+	Name        string     `json:"name"` // of the region or client
+	Mesh        rhumb.UUID `json:"mesh"` // zero if it is of no mesh
+	Hosts       []string   `json:"hosts"`
+	NotBefore   time.Time  `json:"not_before"`
+	Expires     time.Time  `json:"expires"`
+	Fingerprint string     `json:"fingerprint"` // SHA-256, lower case hexadecimal
+	Problems    []string   `json:"problems"`    // in words; empty: none
+}
+
+// List reads all certificates of the folder, by file. One that cannot be read is
+// listed with its problem. Expired ones are found by now.
+func (f *Folder) List(now time.Time) ([]Listed, error) {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, rhumb.Errorf(rhumb.KindNotFound, "certs: %w: make the CA of the mesh with 'rhumb certs init'", err)
+		}
+		return nil, refused(err)
+	}
+	caFile, _ := f.CAFiles()
+	roots, caErr := readCerts(caFile)
+	list := []Listed{}
+	for _, e := range entries {
+		name, isKey := strings.CutSuffix(e.Name(), keyEnding)
+		if cert, _ := f.pair(name); isKey && !exists(cert) {
+			list = append(list, Listed{File: cert, Hosts: []string{},
+				Problems: []string{"is not there, but its key is: a command was stopped in the middle; give it again"}})
+		}
+		if !strings.HasSuffix(e.Name(), certEnding) {
+			continue
+		}
+		path := filepath.Join(f.dir, e.Name())
+		found, err := readCerts(path)
+		if err != nil {
+			list = append(list, Listed{File: path, Hosts: []string{}, Problems: []string{err.Error()}})
+			continue
+		}
+		for i, cert := range found {
+			l := describe(path, cert, now)
+			if i == 0 { // further ones are trusted, and need no key
+				l.Problems = append(l.Problems, keyProblems(path, cert)...)
+			}
+			l.checkSigner(cert, roots, caErr)
+			list = append(list, l)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Listed) int { return strings.Compare(a.File, b.File) })
+	return list, nil
+}
+
+func describe(path string, cert *x509.Certificate, now time.Time) Listed {
+	l := Listed{File: path, NotBefore: cert.NotBefore.UTC(), Expires: cert.NotAfter.UTC(), Fingerprint: Fingerprint(cert), Hosts: []string{}, Problems: []string{}}
+	l.Hosts = append(l.Hosts, cert.DNSNames...)
+	for _, ip := range cert.IPAddresses {
+		l.Hosts = append(l.Hosts, ip.String())
+	}
+	switch mesh, ok := meshOfCA(cert); {
+	case ok:
+		l.Role, l.Mesh = RoleCA, mesh
+	default:
+		id, err := IdentityOf(cert)
+		if err != nil {
+			l.Problems = append(l.Problems, err.Error())
+			break
+		}
+		l.Role, l.Name, l.Mesh = id.Role, id.Name, id.Mesh
+	}
+	if !now.Before(cert.NotAfter) {
+		l.Problems = append(l.Problems, "has ended")
+	}
+	if now.Before(cert.NotBefore) {
+		l.Problems = append(l.Problems, "has not begun yet")
+	}
+	return l
+}
+
+// checkSigner looks whether the CA beside the certificate signed it.
+func (l *Listed) checkSigner(cert *x509.Certificate, roots []*x509.Certificate, caErr error) {
+	switch {
+	case l.Role == RoleCA:
+		return
+	case caErr != nil:
+		l.Problems = append(l.Problems, "there is no CA beside it to check it with")
+		return
+	}
+	for _, root := range roots {
+		if cert.CheckSignatureFrom(root) == nil {
+			if mesh, ok := meshOfCA(root); ok && mesh != l.Mesh {
+				l.Problems = append(l.Problems, fmt.Sprintf("its CA is of mesh %s", mesh))
+			}
+			return
+		}
+	}
+	l.Problems = append(l.Problems, "was signed by another CA than the one beside it")
+}
+
+// keyProblems looks at the key beside a certificate. A CA's key may be kept
+// elsewhere, and so may be absent.
+func keyProblems(path string, cert *x509.Certificate) []string {
+	keyFile := strings.TrimSuffix(path, certEnding) + keyEnding
+	info, err := os.Stat(keyFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && cert.IsCA:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return []string{"its key is not there"}
+	case err != nil:
+		return []string{err.Error()}
+	}
+	key, err := readKey(keyFile)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // who may not read the key may still look at the certificate
+	}
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var out []string
+	if !key.PublicKey.Equal(cert.PublicKey) {
+		out = append(out, "its key is that of another certificate")
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		out = append(out, fmt.Sprintf("its key may be read by others: its mode is %04o, not 0600", mode))
+	}
+	return out
+}
+
+// meshOfCA gives the mesh whose CA a certificate is.
+func meshOfCA(cert *x509.Certificate) (rhumb.UUID, bool) {
+	var mesh rhumb.UUID
+	if !cert.IsCA || len(cert.URIs) != 1 || mesh.UnmarshalText([]byte(cert.URIs[0].Host)) != nil {
+		return mesh, false
+	}
+	return mesh, *cert.URIs[0] == *caURI(mesh)
+}
