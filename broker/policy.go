@@ -88,16 +88,33 @@ func (m Mesh) Deletions(t rhumb.Topic) uint64 {
 // Subscribe implements [Deletions].
 func (m Mesh) Subscribe(fn func()) (cancel func()) { return m.View.Subscribe(fn) }
 
-// Follow deletes topics that the mesh has deleted, until ctx ends: now, and
-// after each change of the mesh's counts. What fails is tried again.
-func (b *Broker) Follow(ctx context.Context) error {
-	changed := make(chan struct{}, 1) // one change or many are the same
-	defer b.cfg.Deletions.Subscribe(func() {
-		select {
-		case changed <- struct{}{}:
-		default:
+// CatchUp deletes topics that the mesh has deleted while this region was away. It
+// returns when none is left, or with the error of ctx: what fails is tried again.
+// Call it when the region is ready and before clients come, so that no topic that is
+// gone takes a write.
+func (b *Broker) CatchUp(ctx context.Context) error {
+	for {
+		err := b.deleteDeleted(ctx)
+		if err == nil {
+			return nil
 		}
-	})()
+		b.log.Warn("deletion of a topic is tried again", "err", err)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(retryFollow):
+		}
+	}
+}
+
+// Follow deletes topics that the mesh has deleted, until ctx ends: now, after each
+// change of the mesh's counts, and soon after each change of the region's topics,
+// since one may have been made under a count that was just passed. What fails is
+// tried again. Call it when the region is ready.
+func (b *Broker) Follow(ctx context.Context) error {
+	counted, made := newFlag(), newFlag()
+	defer b.cfg.Deletions.Subscribe(counted.set)()
+	defer b.region.Subscribe(made.set)()
 	for {
 		var retry <-chan time.Time
 		if err := b.deleteDeleted(ctx); err != nil && ctx.Err() == nil {
@@ -107,9 +124,30 @@ func (b *Broker) Follow(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-changed:
+		case <-counted:
 		case <-retry:
+		case <-made:
+			// Thousands of topics may be made one after the other; do not look at
+			// all of them for each.
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-counted:
+			case <-time.After(retryFollow):
+			}
 		}
+	}
+}
+
+// flag tells that something happened, once or often.
+type flag chan struct{}
+
+func newFlag() flag { return make(flag, 1) } // one change or many are the same
+
+func (f flag) set() {
+	select {
+	case f <- struct{}{}:
+	default:
 	}
 }
 

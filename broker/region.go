@@ -30,6 +30,8 @@ type Catalog interface {
 	AlterTopicConfigs(ctx context.Context, topic rhumb.Topic, change func(map[string]string) (map[string]string, error)) (TopicInfo, error)
 	// DeleteTopic deletes the topic if it was born below the deletion count.
 	DeleteTopic(ctx context.Context, topic rhumb.Topic, deletions uint64) error
+	// Subscribe has fn called after each change of the topics. fn does not block.
+	Subscribe(fn func()) (cancel func())
 }
 
 // Settings is the region's memory of settings, which hold for topics that do not

@@ -26,6 +26,7 @@ type Region struct {
 	hook      func(rhumb.PartitionRef, broker.AppendRequest) error
 	held      []func()
 	holding   bool
+	told      map[*func()]struct{} // who subscribed
 }
 
 var _ broker.Region = (*Region)(nil)
@@ -41,6 +42,26 @@ func New() *Region {
 		groups:    map[broker.GroupKey]*group{},
 		nextID:    1 << 48,
 		epoch:     1,
+		told:      map[*func()]struct{}{},
+	}
+}
+
+// Subscribe implements broker.Catalog. fn is called with the region's lock held.
+func (r *Region) Subscribe(fn func()) (cancel func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told[&fn] = struct{}{}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.told, &fn)
+	}
+}
+
+// changed tells the subscribers; the caller holds the lock.
+func (r *Region) changed() {
+	for fn := range r.told {
+		(*fn)()
 	}
 }
 
@@ -82,6 +103,7 @@ func (r *Region) CreateTopic(_ context.Context, spec broker.TopicSpec) (broker.T
 		Deletions: max(spec.Deletions, r.deletions[spec.Topic])}
 	r.grow(&info, spec.Partitions)
 	r.topics[spec.Topic] = info
+	r.changed()
 	return info, nil
 }
 
@@ -106,6 +128,7 @@ func (r *Region) GrowTopic(_ context.Context, t rhumb.Topic, n int32) (broker.To
 	}
 	r.grow(&info, n)
 	r.topics[t] = info
+	r.changed()
 	return info, nil
 }
 
@@ -130,6 +153,7 @@ func (r *Region) DeleteTopic(_ context.Context, t rhumb.Topic, deletions uint64)
 		r.parts[p.Ref].wake()
 		delete(r.parts, p.Ref)
 	}
+	r.changed()
 	return nil
 }
 

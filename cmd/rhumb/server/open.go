@@ -33,8 +33,9 @@ func (s *Server) open(ctx context.Context) error {
 		{"storage", s.openStorage},
 		{"registration", s.register},
 		{"region", s.openRegion},
-		{"broker", s.openBroker},
 		{"leadership of the region's shards", s.waitReady},
+		{"broker", s.openBroker},
+		{"topics that the mesh has deleted", s.catchUp},
 		{"consumer groups", s.openGroups},
 		{"links", s.openLinks},
 		{"HTTP listeners", s.openAdmin},
@@ -212,7 +213,16 @@ func (s *Server) openBroker(context.Context) error {
 		return err
 	}
 	s.room.broker = b
-	s.parts.start("broker", b.Follow, nil)
+	return nil
+}
+
+// catchUp brings the region's topics in line with what the mesh deleted while it was
+// away, before anybody can write to them or is sent anything of them.
+func (s *Server) catchUp(ctx context.Context) error {
+	if err := s.wait(ctx, s.room.broker.CatchUp); err != nil {
+		return err
+	}
+	s.parts.start("broker", s.room.broker.Follow, nil)
 	return nil
 }
 

@@ -134,16 +134,22 @@ func (s *Server) serve(ctx context.Context) error {
 }
 
 func (s *Server) waitReady(ctx context.Context) error {
+	if err := s.wait(ctx, s.room.region.WaitReady); err != nil {
+		return fmt.Errorf("wait for the region's shards: %w", err)
+	}
+	return nil
+}
+
+// wait runs a step of the start that may take long, unless it is time to stop, or a
+// part that the step may need has failed.
+func (s *Server) wait(ctx context.Context, step func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	led := make(chan error, 1) // one answer
-	go func() { led <- s.room.region.WaitReady(ctx) }()
+	done := make(chan error, 1) // one answer
+	go func() { done <- step(ctx) }()
 	select {
-	case err := <-led:
-		if err != nil {
-			return fmt.Errorf("wait for the region's shards: %w", err)
-		}
-		return nil
+	case err := <-done:
+		return err
 	case <-s.killed:
 		return errors.New("killed")
 	case err := <-s.parts.failed:

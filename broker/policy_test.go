@@ -1,0 +1,122 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/broker/brokertest"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// counts are deletion counts as a configuration store would give them.
+type counts struct {
+	mu  sync.Mutex
+	of  map[rhumb.Topic]uint64
+	fns []func()
+}
+
+func (c *counts) CountDeletion(context.Context, rhumb.Topic, uint64) (uint64, error) {
+	return 0, errors.New("nobody deletes here")
+}
+
+func (c *counts) Deletions(t rhumb.Topic) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.of[t]
+}
+
+func (c *counts) Subscribe(fn func()) (cancel func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fns = append(c.fns, fn)
+	return func() {}
+}
+
+func (c *counts) raise(t rhumb.Topic) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.of[t]++
+	for _, fn := range c.fns {
+		fn()
+	}
+}
+
+// refusing is a region that refuses the first deletions, as one without a leader.
+type refusing struct {
+	*brokertest.Region
+	left int
+}
+
+func (r *refusing) DeleteTopic(ctx context.Context, t rhumb.Topic, count uint64) error {
+	if r.left > 0 {
+		r.left--
+		return rhumb.Errorf(rhumb.KindNotLeader, "does not lead")
+	}
+	return r.Region.DeleteTopic(ctx, t, count)
+}
+
+func followed(t *testing.T, test func(ctx context.Context, b *broker.Broker, r *refusing, c *counts, topic rhumb.Topic)) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := &refusing{Region: brokertest.New()}, &counts{of: map[rhumb.Topic]uint64{}}
+		b, err := broker.New(broker.Config{Region: r, Deletions: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		topic := rhumb.Topic{Tenant: rhumb.DefaultTenant, Namespace: rhumb.DefaultNamespace, Name: "t"}
+		test(ctx, b, r, c, topic)
+		cancel()
+		synctest.Wait()
+	})
+}
+
+func create(t *testing.T, r *refusing, topic rhumb.Topic) {
+	t.Helper()
+	if _, err := r.CreateTopic(t.Context(), broker.TopicSpec{Topic: topic, Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A topic may be made at the moment at which the mesh deletes its name: by a client
+// or a link that looked at the count just before. It does not stay.
+func TestTopicMadeUnderAPassedCountGoes(t *testing.T) {
+	followed(t, func(ctx context.Context, b *broker.Broker, r *refusing, c *counts, topic rhumb.Topic) {
+		go b.Follow(ctx)
+		synctest.Wait()
+		c.raise(topic)
+		synctest.Wait()
+		create(t, r, topic)
+		time.Sleep(2 * time.Second) // of the bubble
+		synctest.Wait()
+		if _, ok := r.Topic(topic); ok {
+			t.Fatal("a topic of a count that was passed stays")
+		}
+	})
+}
+
+func TestCatchUpReturnsWhenNothingIsLeft(t *testing.T) {
+	followed(t, func(ctx context.Context, b *broker.Broker, r *refusing, c *counts, topic rhumb.Topic) {
+		create(t, r, topic)
+		c.raise(topic)
+		r.left = 3
+		if err := b.CatchUp(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := r.Topic(topic); ok || r.left != 0 {
+			t.Fatalf("caught up with the topic there: %v, refusals left: %d", ok, r.left)
+		}
+		create(t, r, topic) // above the count it is welcome
+		if err := b.CatchUp(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := r.Topic(topic); !ok {
+			t.Fatal("a topic of the present count is gone")
+		}
+	})
+}
