@@ -28,9 +28,10 @@ type prepState struct {
 
 // prepared is a file that has its name and its space, but nothing of ours in it.
 type prepared struct {
-	id    uint64
-	file  vfs.File
-	spare bool // it was written to in an earlier life
+	id   uint64
+	file vfs.File
+	// fresh: its space is reserved, and was never written to.
+	fresh bool
 }
 
 // wantPrepared wakes the preparer if there is no next file yet; mu is held.
@@ -64,7 +65,7 @@ func (l *Log) prepareLoop() {
 			l.prep.ready = p
 		}
 		l.prepCond.Broadcast()
-		if err == nil && !p.spare && l.cfg.Durability == Fsync {
+		if err == nil && p.fresh && l.cfg.Durability == Fsync {
 			l.fill(p)
 		}
 	}
@@ -119,6 +120,7 @@ func (l *Log) prepare(id, active uint64) (*prepared, error) {
 	}
 	// Reserving space is for speed. On a full disk the writes themselves decide.
 	err = f.Allocate(l.cfg.FileSize)
+	fresh := !ok && err == nil
 	if err == nil || errors.Is(err, syscall.ENOSPC) {
 		err = l.cfg.FS.SyncDir(filepath.Clean(l.cfg.Dir))
 	}
@@ -128,7 +130,7 @@ func (l *Log) prepare(id, active uint64) (*prepared, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &prepared{id: id, file: f, spare: ok}, nil
+	return &prepared{id: id, file: f, fresh: fresh}, nil
 }
 
 // takePrepared gives the next file.
