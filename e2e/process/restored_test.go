@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/rhumbmq/rhumb/broker/admin/client"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -42,6 +43,24 @@ func (m *Mesh) valuesAt(at rhumb.RegionName, topic string, marks ...string) (val
 		}
 	}
 	return values
+}
+
+// problems gives part and state of what a region says is not right with it.
+func (m *Mesh) problems(at rhumb.RegionName) (all []string) {
+	m.t.Helper()
+	c, err := client.New(client.Config{URL: m.Region(at).Admin})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer c.Close()
+	info, err := c.Region(m.t.Context())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, p := range info.Health.Problems {
+		all = append(all, p.Part+": "+p.State)
+	}
+	return all
 }
 
 // A region comes back with an old copy of its data directory and writes on: its
@@ -78,6 +97,9 @@ func TestI3RestoredRegionGoesOnUnderANewLife(t *testing.T) {
 	Until(t, "the divergence is known", func() bool {
 		return strings.Contains(m.Run("link", "diverged").Stdout, "orders")
 	})
+	if problems := m.problems("us"); !slices.Contains(problems, "link eu: diverged") {
+		t.Errorf("the health of us does not tell of the divergence: %q", problems)
+	}
 	Until(t, "ap has followed the copy", func() bool { return len(m.valuesAt("ap", "orders", "since")) == len(since) })
 
 	if res := m.Run("link", "resolve", "orders"); res.Code != 1 || !strings.Contains(res.Stdout, "would keep what lies up to 39") {

@@ -34,9 +34,7 @@ func (s *Server) health() admin.Health {
 	s.certificateProblems(problem)
 	if s.room.links != nil {
 		for _, l := range s.room.links.Status().Links {
-			if l.State == replicator.LinkDisconnected || l.State == replicator.LinkRefused {
-				problem("link "+string(l.Peer), string(l.State), "%s", l.LastError)
-			}
+			linkProblems(l, problem)
 		}
 	}
 	return h
