@@ -42,6 +42,8 @@ type Config struct {
 	Data   Data
 	// Users are those of the mesh. Nil: the node keeps none.
 	Users Users
+	// Documents are the mesh's tenants and namespaces. Nil: the node keeps none.
+	Documents Documents
 	// Links gives the links' state. Nil: the region has none.
 	Links func() []Link
 	// Divergence finds and resolves diverged partitions. Nil: the region has no links.

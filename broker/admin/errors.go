@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -69,6 +70,10 @@ func nextStep(k rhumb.Kind) string {
 func apiError(err error) api.Error {
 	k := rhumb.KindOf(err)
 	e := api.Error{Kind: k.String(), Message: err.Error()}
+	var field *configstore.FieldError
+	if errors.As(err, &field) {
+		e.Field = field.Field
+	}
 	if next := nextStep(k); next != "" && !strings.Contains(e.Message, "'rhumb ") {
 		e.Message += "; " + next
 	}

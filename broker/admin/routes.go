@@ -31,6 +31,8 @@ func (s *Server) table() []route {
 		topics    = api.Prefix + "/topics"
 		topic     = topics + "/{tenant}/{namespace}/{topic}"
 		partition = topic + "/partitions/{partition}"
+		tenant    = api.Prefix + "/tenants/{tenant}"
+		namespace = api.Prefix + "/namespaces/{tenant}/{namespace}"
 	)
 	return []route{
 		{method: "GET", path: "/healthz", open: true, stream: s.healthz},
@@ -51,6 +53,12 @@ func (s *Server) table() []route {
 		{method: "GET", path: api.Prefix + "/users", json: s.userList},
 		{method: "POST", path: api.Prefix + "/users", change: true, body: maxSmallBody, json: s.userChange},
 		{method: "DELETE", path: api.Prefix + "/users", change: true, json: s.userDelete},
+		{method: "GET", path: api.Prefix + "/tenants", json: s.tenantList},
+		{method: "PUT", path: tenant, change: true, body: maxSmallBody, json: s.tenantPut},
+		{method: "DELETE", path: tenant, change: true, json: s.tenantDelete},
+		{method: "GET", path: api.Prefix + "/namespaces", json: s.namespaceList},
+		{method: "PUT", path: namespace, change: true, body: maxSmallBody, json: s.namespacePut},
+		{method: "DELETE", path: namespace, change: true, json: s.namespaceDelete},
 		{method: "POST", path: topic + "/records", body: maxRequestBody, json: s.produce},
 		{method: "GET", path: partition + "/records", json: s.consume},
 		{method: "GET", path: partition + "/digest", stream: s.digest},

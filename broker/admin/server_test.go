@@ -18,6 +18,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/broker/admin/admintest"
+	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -48,6 +49,18 @@ func sample(t testing.TB) *admintest.Region {
 	here.CopyFrom(there)
 	us.Diverge("orders", eu, 0, 7)
 	here.Gap(eu.Log("orders", 0), 5, 9, rhumb.ReasonLost)
+	w := us.Config().Documents.Writer()
+	for _, name := range []rhumb.Tenant{"empty", "old"} {
+		if _, err := w.PutTenant(t.Context(), name, func(*configstore.Tenant) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.PutNamespace(t.Context(), "old", "one", func(n *configstore.Namespace) error {
+		n.Topology = &configstore.Topology{FullMesh: []rhumb.RegionName{}}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	return us
 }
 
@@ -109,7 +122,15 @@ func TestOpenAPIMatchesTheHandlers(t *testing.T) {
 		"POST /admin/v1/users": {target: "/admin/v1/users", body: `{"name": "alice", "create": true, "grant": ["public/default"]}`,
 			bad: "/admin/v1/users"},
 		"DELETE /admin/v1/users": {target: "/admin/v1/users?name=alice", bad: "/admin/v1/users?name=nobody"},
-		"GET /admin/v1/gaps":     {target: "/admin/v1/gaps?topic=orders", bad: "/admin/v1/gaps?topic=a/b"},
+		"GET /admin/v1/tenants":  {target: "/admin/v1/tenants"},
+		"PUT /admin/v1/tenants/{tenant}": {target: "/admin/v1/tenants/acme?create=true", body: `{"allowed_regions": []}`,
+			bad: "/admin/v1/tenants/acme"},
+		"DELETE /admin/v1/tenants/{tenant}": {target: "/admin/v1/tenants/empty", bad: "/admin/v1/tenants/none"},
+		"GET /admin/v1/namespaces":          {target: "/admin/v1/namespaces"},
+		"PUT /admin/v1/namespaces/{tenant}/{namespace}": {target: "/admin/v1/namespaces/acme/shop",
+			body: `{"topology": {"full-mesh": []}, "retention": {"ms": 5000}, "delete_scope": "region"}`, bad: "/admin/v1/namespaces/acme/shop"},
+		"DELETE /admin/v1/namespaces/{tenant}/{namespace}": {target: "/admin/v1/namespaces/old/one", bad: "/admin/v1/namespaces/acme/none"},
+		"GET /admin/v1/gaps": {target: "/admin/v1/gaps?topic=orders", bad: "/admin/v1/gaps?topic=a/b"},
 		"POST /admin/v1/topics/{tenant}/{namespace}/{topic}/records": {target: "/admin/v1/topics/public/default/orders/records",
 			body: `{"partition": 1, "records": [{"key": "k", "value": {"base64": "/w=="}, "headers": [{"key": "h", "value": null}], "timestamp": "5"}]}`,
 			bad:  "/admin/v1/topics/public/default/orders/records"},

@@ -60,7 +60,8 @@ func New(name rhumb.RegionName, number rhumb.RegionNumber) *Region {
 
 // Config gives the configuration of an admin server for this region.
 func (r *Region) Config() admin.Config {
-	return admin.Config{Identity: r.Identity, Topics: r, Logs: r, Data: r, Users: r.users, Divergence: r, Logger: slog.New(slog.DiscardHandler),
+	return admin.Config{Identity: r.Identity, Topics: r, Logs: r, Data: r, Users: r.users,
+		Documents: broker.Documents{View: r.users.View, By: r.users.By}, Divergence: r, Logger: slog.New(slog.DiscardHandler),
 		Version: version.Info{Version: "v0.0.0-test", Commit: "0123456789abcdef", Go: "go1", Platform: "test/test"},
 		Links:   func() []admin.Link { return locked(r, func() []admin.Link { return r.links }) },
 		Regions: func() []admin.RegionEntry { return locked(r, func() []admin.RegionEntry { return r.regions }) },

@@ -18,6 +18,8 @@ type ErrorBody struct {
 type Error struct {
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
+	// Field of a document that was refused, such as topology.full-mesh[1].
+	Field string `json:"field,omitzero"`
 }
 
 // Region describes the region, and the node of it, that answers.

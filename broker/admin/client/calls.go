@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"net/url"
 	"strconv"
 	"time"
@@ -115,6 +116,49 @@ func (c *Client) Consume(ctx context.Context, q ConsumeQuery) (api.RecordList, e
 	}
 	return get[api.RecordList](ctx, c, partitionPath(q.Topic, q.Partition)+"/records", query)
 }
+
+// Tenants asks for all tenants of the mesh, by name.
+func (c *Client) Tenants(ctx context.Context) ([]api.Tenant, error) {
+	list, err := get[api.TenantList](ctx, c, api.Prefix+"/tenants", nil)
+	return list.Tenants, err
+}
+
+// PutTenant stores the JSON document of a tenant. With create it is refused if
+// there is one, else if there is none.
+func (c *Client) PutTenant(ctx context.Context, name rhumb.Tenant, doc json.RawMessage, create bool) (api.Tenant, error) {
+	var t api.Tenant
+	err := c.call(ctx, "PUT", api.Prefix+"/tenants/"+string(name), creating(create), doc, &t)
+	return t, err
+}
+
+// DeleteTenant deletes a tenant without namespaces and gives it as it was.
+func (c *Client) DeleteTenant(ctx context.Context, name rhumb.Tenant) (api.Tenant, error) {
+	var was api.Tenant
+	err := c.call(ctx, "DELETE", api.Prefix+"/tenants/"+string(name), nil, nil, &was)
+	return was, err
+}
+
+// Namespaces asks for all namespaces that have a document, by name.
+func (c *Client) Namespaces(ctx context.Context) ([]api.Namespace, error) {
+	list, err := get[api.NamespaceList](ctx, c, api.Prefix+"/namespaces", nil)
+	return list.Namespaces, err
+}
+
+// PutNamespace stores the JSON document of a namespace, as PutTenant does.
+func (c *Client) PutNamespace(ctx context.Context, at rhumb.Space, doc json.RawMessage, create bool) (api.Namespace, error) {
+	var n api.Namespace
+	err := c.call(ctx, "PUT", api.Prefix+"/namespaces/"+at.String(), creating(create), doc, &n)
+	return n, err
+}
+
+// DeleteNamespace deletes a namespace and gives it as it was. Its topics stay.
+func (c *Client) DeleteNamespace(ctx context.Context, at rhumb.Space) (api.Namespace, error) {
+	var was api.Namespace
+	err := c.call(ctx, "DELETE", api.Prefix+"/namespaces/"+at.String(), nil, nil, &was)
+	return was, err
+}
+
+func creating(create bool) url.Values { return url.Values{"create": {strconv.FormatBool(create)}} }
 
 // Users asks for all users of the mesh, by name.
 func (c *Client) Users(ctx context.Context) ([]api.User, error) {

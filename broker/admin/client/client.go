@@ -135,7 +135,19 @@ var kinds = func() map[string]rhumb.Kind {
 	return m
 }()
 
+// FieldError is a refusal of one field of a document.
+type FieldError struct {
+	Field   string // its path, such as topology.full-mesh[1]
+	Message string // all that the server says, the field too
+}
+
+// Error gives what the server says.
+func (e *FieldError) Error() string { return e.Message }
+
 func asError(e api.Error) error {
+	if e.Field != "" {
+		return &rhumb.Error{Kind: kinds[e.Kind], Err: &FieldError{Field: e.Field, Message: e.Message}}
+	}
 	return rhumb.Errorf(kinds[e.Kind], "%s", e.Message)
 }
 

@@ -119,7 +119,8 @@ func (s *Server) openAdmin(context.Context) error {
 				Data: data, Node: nodeID(s.room.self.Number, 0),
 			},
 			Topics: live, Logs: live, Data: live, Users: s.accounts(),
-			Links: s.links, Divergence: s.divergence(), AutoCreate: s.cfg.Kafka.AutoCreate, Regions: s.regions, Edges: s.edges, Health: s.health,
+			Documents: broker.Documents{View: s.room.view, By: s.writer()},
+			Links:     s.links, Divergence: s.divergence(), AutoCreate: s.cfg.Kafka.AutoCreate, Regions: s.regions, Edges: s.edges, Health: s.health,
 			Metrics: s.metrics(), Token: s.cfg.Admin.Token,
 			StopGrace: time.Second, Logger: s.log,
 		}
