@@ -161,6 +161,17 @@ func (f *Folder) put(what, path string, text []byte, mode os.FileMode) error {
 	if err := f.step(what); err != nil {
 		return err
 	}
+	// A writer that was killed may have left a part of the same file. None is at work
+	// on it now: the lock is ours.
+	left, err := filepath.Glob(filepath.Join(f.dir, tempPattern(path)))
+	if err != nil {
+		return refused(err)
+	}
+	for _, file := range left {
+		if err := os.Remove(file); err != nil {
+			return refused(err)
+		}
+	}
 	if err := writeFile(path, text, mode); err != nil {
 		return refused(err)
 	}

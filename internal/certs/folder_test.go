@@ -105,6 +105,10 @@ func TestFolderCutAtEachWrite(t *testing.T) {
 				before[file] = string(check(os.ReadFile(file))(t))
 			}
 			f.step = ready
+			part := filepath.Join(f.dir, ".region-us."+map[string]string{"key": "key", "certificate": "crt"}[at]+".tmp-1")
+			if err := os.WriteFile(part, []byte("half"), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			if err := make(); err != nil {
 				t.Fatalf("after a cut before the %s: %v", at, err)
 			}
@@ -116,6 +120,9 @@ func TestFolderCutAtEachWrite(t *testing.T) {
 		}
 		again(func() error { _, err := f.Init(mesh, Options{}); return err })
 		again(func() error { _, err := f.Issue(RoleRegion, "us", Options{}); return err })
+		if left, _ := filepath.Glob(filepath.Join(f.dir, ".*")); len(left) > 0 {
+			t.Errorf("parts of files are left: %v", left)
+		}
 		fine(t, f, 2)
 	}
 }

@@ -174,9 +174,12 @@ func readFile(path string) ([]byte, error) {
 	return raw, nil
 }
 
+// tempPattern names the files in which a file is written before it is there.
+func tempPattern(path string) string { return "." + filepath.Base(path) + ".tmp-*" }
+
 // writeFile replaces a file as a whole, so that a reader sees the old or the new.
 func writeFile(path string, data []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
+	f, err := os.CreateTemp(filepath.Dir(path), tempPattern(path))
 	if err != nil {
 		return rhumb.Errorf(rhumb.KindUnavailable, "certs: %w", err)
 	}

@@ -25,7 +25,12 @@ var localHosts = []string{"localhost", "127.0.0.1", "::1"}
 // certWork is what the commands about certificates have in common.
 type certWork struct {
 	format
-	dir   string
+	dir string
+}
+
+// certMaking is the flags of a command that makes certificates; each has its own.
+type certMaking struct {
+	*certWork
 	store string
 	valid time.Duration
 	force bool
@@ -43,21 +48,22 @@ func certsCommand() *cobra.Command {
 	return c
 }
 
-func (w *certWork) makeFlags(c *cobra.Command, valid time.Duration) {
+func (w *certMaking) makeFlags(c *cobra.Command, valid time.Duration) {
 	c.Flags().StringVar(&w.store, "config-store", "", "directory of the embedded configuration store")
 	c.Flags().DurationVar(&w.valid, "valid", valid, "how long the certificate is valid")
 	c.Flags().BoolVar(&w.force, "force", false, "make a new key and certificate in place of those that are there")
 }
 
 // checkValid refuses lengths of time that make no certificate.
-func (w *certWork) checkValid(c *cobra.Command) error {
+func (w *certMaking) checkValid(c *cobra.Command) error {
 	if w.valid <= 0 {
 		return usage(c, fmt.Errorf("--valid %s: must be above 0", w.valid))
 	}
 	return nil
 }
 
-func certsInit(w *certWork) *cobra.Command {
+func certsInit(all *certWork) *cobra.Command {
+	w := &certMaking{certWork: all}
 	var mesh string
 	c := &cobra.Command{Use: "init --config-store DIR", Short: "Make the mesh, if there is none yet, and its CA", Args: exactly(0, "none"),
 		Long: "Makes ca.crt and ca.key. A CA belongs to one mesh, whose id stands in the configuration store: init makes the\n" +
@@ -87,7 +93,7 @@ func certsInit(w *certWork) *cobra.Command {
 }
 
 // meshID gives the mesh that is meant; one that is new is made.
-func (w *certWork) meshID(c *cobra.Command, text string) (rhumb.UUID, error) {
+func (w *certMaking) meshID(c *cobra.Command, text string) (rhumb.UUID, error) {
 	if text != "" {
 		var id rhumb.UUID
 		if err := id.UnmarshalText([]byte(text)); err != nil || id.IsZero() {
@@ -113,7 +119,8 @@ func (w *certWork) otherCA(mesh rhumb.UUID, err error) error {
 	return err
 }
 
-func certsIssue(w *certWork) *cobra.Command {
+func certsIssue(all *certWork) *cobra.Command {
+	w := &certMaking{certWork: all}
 	var hosts []string
 	var client bool
 	c := &cobra.Command{Use: "issue NAME…", Short: "Make certificates of regions, or of clients of the HTTP API", Args: between(1, -1, "a NAME or several"),
@@ -142,7 +149,7 @@ func certsIssue(w *certWork) *cobra.Command {
 	return c
 }
 
-func (w *certWork) issue(c *cobra.Command, role certs.Role, names, hosts []string) error {
+func (w *certMaking) issue(c *cobra.Command, role certs.Role, names, hosts []string) error {
 	folder := certs.NewFolder(w.dir)
 	ca, err := folder.CA()
 	if err != nil {
@@ -163,7 +170,7 @@ func (w *certWork) issue(c *cobra.Command, role certs.Role, names, hosts []strin
 }
 
 // checkStore refuses the CA of another mesh than the store's.
-func (w *certWork) checkStore(c *cobra.Command, mesh rhumb.UUID) error {
+func (w *certMaking) checkStore(c *cobra.Command, mesh rhumb.UUID) error {
 	if w.store == "" {
 		return nil
 	}

@@ -1,6 +1,7 @@
 // Package cli is the commands of the rhumb binary that ask a running mesh, or
-// look into a data directory: verify, topic, link, gap, produce, consume, log and
-// version; and certs, which makes certificates. The commands that run servers are elsewhere.
+// look into a data directory: verify, topic, link, gap, user, tenant, namespace,
+// produce, consume, log and version; and certs, which makes certificates. The
+// commands that run servers are elsewhere.
 //
 // # Which region
 //

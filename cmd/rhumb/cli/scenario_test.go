@@ -17,6 +17,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/broker/admin/admintest"
+	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -39,6 +40,7 @@ import (
 //	stop REGION               its API is gone
 //	tempdir NAME              $NAME is an empty directory
 //	file PATH                 the archive's file of that last name is written there
+//	register AT REGION…       AT's store knows these regions
 //	datadir NAME              $NAME is a data directory of a node with some topics
 //	damage NAME               a byte in the middle of its first log file flips
 func TestScenarios(t *testing.T) {
@@ -151,6 +153,13 @@ func (s *scenario) do(words []string) error {
 		s.t.Setenv(name, s.expand(value))
 	case "token":
 		s.serve(words[1], words[2])
+	case "register":
+		for _, name := range words[2:] {
+			doc := configstore.Region{Name: rhumb.RegionName(name), State: configstore.RegionActive}
+			if _, err := s.regions[words[1]].Config().Documents.Writer().RegisterRegion(s.t.Context(), doc, 0); err != nil {
+				return err
+			}
+		}
 	case "tempdir":
 		s.t.Setenv(words[1], s.t.TempDir())
 	case "file":

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+func tenantCommand() *cobra.Command {
+	a := &asking{}
+	c := &cobra.Command{Use: "tenant", Short: "Manage the tenants of the mesh", Args: cobra.NoArgs, RunE: helpOnly,
+		Long: "A tenant holds namespaces, and says which regions they may name."}
+	a.flags(c)
+	c.AddCommand(tenantList(a), tenantShow(a), tenantCreate(a), tenantDelete(a))
+	return c
+}
+
+func tenantList(a *asking) *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "List the tenants", Args: exactly(0, "none"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.ask(c, func(conn *client.Client) error {
+				all, err := conn.Tenants(c.Context())
+				if err != nil {
+					return err
+				}
+				return a.print(c.OutOrStdout(), api.TenantList{Tenants: all}, func(w io.Writer) {
+					row(w, "TENANT", "REGIONS", "VERSION", "CHANGED", "BY")
+					for _, t := range all {
+						allowed := "all"
+						if t.AllowedRegions != nil {
+							allowed = list(t.AllowedRegions) // none: the row says -
+						}
+						row(w, t.Name, allowed, t.Version, t.UpdatedAt.UTC().Format(time.RFC3339), t.UpdatedBy)
+					}
+				})
+			})
+		}}
+}
+
+func tenantShow(a *asking) *cobra.Command {
+	return &cobra.Command{Use: "show TENANT", Short: "Show a tenant's document", Args: exactly(1, "one TENANT"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.ask(c, func(conn *client.Client) error {
+				all, err := conn.Tenants(c.Context())
+				if err != nil {
+					return err
+				}
+				for _, t := range all {
+					if string(t.Name) == args[0] {
+						return a.printDocument(c, t)
+					}
+				}
+				return rhumb.Errorf(rhumb.KindNotFound, "there is no tenant %q: see which there are with 'rhumb tenant list'", args[0])
+			})
+		}}
+}
+
+func tenantCreate(a *asking) *cobra.Command {
+	var regions []string
+	c := &cobra.Command{Use: "create TENANT", Short: "Make a tenant", Args: exactly(1, "one TENANT"),
+		RunE: func(c *cobra.Command, args []string) error {
+			name := rhumb.Tenant(args[0])
+			if err := name.Validate(); err != nil {
+				return err
+			}
+			doc := map[string]any{}
+			if c.Flags().Changed("regions") {
+				doc["allowed_regions"] = append([]string{}, regions...)
+			}
+			text, err := json.Marshal(doc)
+			if err != nil {
+				return err
+			}
+			return a.ask(c, func(conn *client.Client) error {
+				t, err := conn.PutTenant(c.Context(), name, text, true)
+				if err != nil {
+					return err
+				}
+				return a.print(c.OutOrStdout(), t, func(w io.Writer) { fmt.Fprintf(w, "created tenant %s\n", name) })
+			})
+		}}
+	c.Flags().StringSliceVar(&regions, "regions", nil, "regions that its namespaces may name (default: all, also those that come later)")
+	return c
+}
+
+func tenantDelete(a *asking) *cobra.Command {
+	return &cobra.Command{Use: "delete TENANT", Short: "Delete a tenant that has no namespaces", Args: exactly(1, "one TENANT"),
+		RunE: func(c *cobra.Command, args []string) error {
+			name := rhumb.Tenant(args[0])
+			if err := name.Validate(); err != nil {
+				return err
+			}
+			return a.ask(c, func(conn *client.Client) error {
+				was, err := conn.DeleteTenant(c.Context(), name)
+				if err != nil {
+					return err
+				}
+				return a.print(c.OutOrStdout(), was, func(w io.Writer) { fmt.Fprintf(w, "deleted tenant %s\n", name) })
+			})
+		}}
+}
