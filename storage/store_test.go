@@ -31,13 +31,6 @@ func TestRestartReadsOnlyTheTail(t *testing.T) {
 		check(n.store)
 		n.close()
 
-		var reads int64
-		fs.SetHook(func(op vfs.Op) error {
-			if op.Kind == vfs.OpRead {
-				reads++
-			}
-			return nil
-		})
 		n = start(t, testConfig(fs))
 		sh := n.store.Shard(1)
 		if applied, _ := sh.Applied(); applied != d.index {

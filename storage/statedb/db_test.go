@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -131,9 +132,17 @@ func TestI12NeverAheadOfTheLog(t *testing.T) {
 	var moments []moment
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
+		var mu sync.Mutex // Pebble flushes, compacts and deletes side by side
 		var applied, logged uint64
-		db := open(t, fs, func() error { logged = applied; return nil })
+		db := open(t, fs, func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			logged = applied
+			return nil
+		})
 		fs.SetHook(func(op vfs.Op) error {
+			mu.Lock()
+			defer mu.Unlock()
 			if op.Kind.Changes() {
 				n := len(moments)
 				moments = append(moments, moment{fs.CrashClone(vfs.CrashOptions{Seed: uint64(n), Unsynced: vfs.Unsynced(n % 3)}), logged})
@@ -141,7 +150,9 @@ func TestI12NeverAheadOfTheLog(t *testing.T) {
 			return nil
 		})
 		for i := uint64(1); i < 1500; i++ {
+			mu.Lock()
 			applied = i
+			mu.Unlock()
 			apply(t, db, 1, i)
 			if i%400 == 0 {
 				if err := db.Flush(context.Background()); err != nil {
