@@ -23,7 +23,7 @@ func main() {
 			"the other regions in order, without loss, exactly once.",
 	}
 	cli.AddCommands(root)
-	root.AddCommand(serverCommand(), devCommand(), regionCommand())
+	root.AddCommand(serverCommand(), devCommand())
 	// Signals stay caught to the end: a command that has said its result and is then
 	// asked to stop exits with that result, not by the signal.
 	os.Exit(cli.Run(ctx, root, os.Args[1:], os.Stderr))

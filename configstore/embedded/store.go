@@ -18,9 +18,12 @@ import (
 
 // Config of a [Store].
 type Config struct {
-	// Dir is the directory of documents. It is made if it is absent. Every
+	// Dir is the directory of documents. It is made if it is absent, unless Existing. Every
 	// region of one host that names the same directory shares a mesh.
 	Dir string
+	// Existing makes Open fail with kind not found, and make nothing, where no mesh
+	// is in the directory: for commands whose user may have misspelled it.
+	Existing bool
 	// PollEvery is how often a watch looks for changes by other handles and
 	// processes. Zero: 250 ms. A look is one small file read.
 	PollEvery time.Duration
@@ -47,13 +50,24 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.PollEvery <= 0 {
 		cfg.PollEvery = 250 * time.Millisecond
 	}
+	s := &Store{
+		dir: cfg.Dir, poll: cfg.PollEvery, step: func(string) error { return nil },
+		changed: make(chan struct{}), closed: make(chan struct{}),
+	}
+	if cfg.Existing {
+		_, err := os.Stat(s.path(configstore.MeshKey))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			return nil, unavailable("open", err)
+		}
+		if err != nil {
+			return nil, rhumb.Errorf(rhumb.KindNotFound, "configstore: embedded: there is no configuration store in %s; name the directory that the regions' config_store.embedded.path names", cfg.Dir)
+		}
+		return s, nil
+	}
 	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
 		return nil, unavailable("open", err)
 	}
-	return &Store{
-		dir: cfg.Dir, poll: cfg.PollEvery, step: func(string) error { return nil },
-		changed: make(chan struct{}), closed: make(chan struct{}),
-	}, nil
+	return s, nil
 }
 
 func unavailable(op string, err error) error {

@@ -174,7 +174,7 @@ func (w *certMaking) checkStore(c *cobra.Command, mesh rhumb.UUID) error {
 	if w.store == "" {
 		return nil
 	}
-	store, err := embedded.Open(embedded.Config{Dir: w.store})
+	store, err := embedded.Open(embedded.Config{Dir: w.store, Existing: true})
 	if err != nil {
 		return err
 	}
