@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"slices"
+
 	"github.com/rhumbmq/rhumb/dedup"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -18,17 +20,16 @@ type StartMove struct {
 const maxStarts = 8
 
 // noteStart remembers why the log start moved. Moves for one reason in a row are
-// one: a gap over them has one cause.
+// one: a gap over them has one cause. A move that drops no own batch, as one into the
+// middle of the batch that the log starts with, is no cause of anything.
 func (p *partition) noteStart(c *logStartCommand) {
 	if c.own == nil {
 		return // of a version that did not say
 	}
-	moves := make([]StartMove, 0, len(p.starts)+1) // readers share the old one
-	for _, m := range p.starts {
-		if m.Offset < c.own.Offset {
-			moves = append(moves, m)
-		}
+	if n := len(p.starts); n > 0 && (c.own.Offset <= p.starts[n-1].Offset || c.own.Chain == p.starts[n-1].Chain) {
+		return // what is gone up to there was dropped before
 	}
+	moves := slices.Clone(p.starts) // readers share the old one
 	if n := len(moves); n > 0 && moves[n-1].Reason == c.reason {
 		moves = moves[:n-1]
 	}

@@ -36,8 +36,7 @@ func TestLogStartKeepsItsReasons(t *testing.T) {
 		want := []StartMove{
 			{dedup.ChainPoint{Offset: 7, Chain: chains[6]}, rhumb.ReasonRetention},
 			{dedup.ChainPoint{Offset: 11, Chain: chains[11]}, rhumb.ReasonDeleted},
-			{dedup.ChainPoint{Offset: 14, Chain: chains[11]}, rhumb.ReasonRetention}, // 15-16 is carried whole
-		}
+		} // the last move dropped nothing: 15-16 is carried whole
 		if st, _ := n.State(id); !reflect.DeepEqual(st.Starts, want) {
 			t.Fatalf("%+v, want %+v", st.Starts, want)
 		}
@@ -50,8 +49,47 @@ func TestLogStartKeepsItsReasons(t *testing.T) {
 		if _, err := n.MoveLogStart(context.Background(), id, 30, rhumb.ReasonDeleted); err != nil {
 			t.Fatal(err)
 		}
-		if st, _ := n.State(id); st.Starts[3].Offset != 29 || st.Starts[3].Chain != chains[26] {
+		if st, _ := n.State(id); len(st.Starts) != 2 || st.Starts[1].Offset != 29 || st.Starts[1].Chain != chains[26] {
 			t.Fatalf("an emptied log: %+v", st.Starts)
 		}
 	})
+}
+
+// TestLogStartInsideOfABatchIsNoReason: whoever moves the log start into the
+// middle of a batch has dropped nothing that another move dropped before.
+func TestLogStartInsideOfABatchIsNoReason(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		first, second rhumb.Reason
+	}{
+		{"deletion after retention", rhumb.ReasonRetention, rhumb.ReasonDeleted},
+		{"retention after deletion", rhumb.ReasonDeleted, rhumb.ReasonRetention},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := startSolo(t, newMemDisk(1), nil)
+				id := n.partition(1)
+				n.append(id, 10, "own", nil) // 0-9
+				st, _ := n.State(id)
+				want := []StartMove{{dedup.ChainPoint{Offset: 9, Chain: st.OwnChain}, c.first}}
+				n.append(id, 10, "own", nil) // 10-19
+				st, _ = n.State(id)
+				end := st.OwnChain
+				move := func(to rhumb.Offset, reason rhumb.Reason) {
+					t.Helper()
+					if _, err := n.MoveLogStart(context.Background(), id, to, reason); err != nil {
+						t.Fatal(err)
+					}
+					if st, _ := n.State(id); st.LogStart != to || !reflect.DeepEqual(st.Starts, want) {
+						t.Fatalf("log start %d, %+v, want %d, %+v", st.LogStart, st.Starts, to, want)
+					}
+				}
+				move(10, c.first)
+				move(15, c.second)
+				n.checkReload()
+				want = append(want, StartMove{dedup.ChainPoint{Offset: 19, Chain: end}, c.second})
+				move(20, c.second)
+			})
+		})
+	}
 }
