@@ -17,6 +17,10 @@ type Config struct {
 	// Self says who this region is; it travels in every hello.
 	Self Identity
 
+	// Boot tells this process from another one that says that it is the same
+	// region. It travels in every hello. Default: random.
+	Boot rhumb.UUID
+
 	// Region stores and reads. Policy says who may send what to whom.
 	Region Region
 	Policy Policy
@@ -106,6 +110,9 @@ func (c *Config) validate() error {
 	orDefault(&l.Opening, defaultOpening)
 	orDefault(&l.Idle, defaultIdle)
 	orDefault(&l.Watchdog, defaultWatchdog)
+	if c.Boot.IsZero() {
+		c.Boot = rhumb.NewUUID()
+	}
 	if c.Resolve == nil {
 		c.Resolve = ResolveUDP
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/replicator/wire"
 )
 
@@ -17,12 +18,14 @@ type conn struct {
 	m       *Manager
 	link    *link
 	qc      *quic.Conn
-	dialled bool // by this side
+	dialled bool       // by this side
+	boot    rhumb.UUID // of the peer's process, zero if it told none
 	stream  *quic.Stream
 	reader  *wire.Reader // of the control stream
 	writer  *wire.Writer
 
-	heard atomic.Int64 // when the control stream last brought a frame, Unix ns
+	heard   atomic.Int64 // when the control stream last brought a frame, Unix ns
+	adopted time.Time    // by the link; guarded by link.mu
 
 	stopOnce sync.Once
 	stopped  chan struct{} // closed by end
@@ -49,7 +52,7 @@ const streamGivenUp quic.StreamErrorCode = 1
 const aliveFor = 2 * time.Second
 
 func (c *conn) alive() bool {
-	return time.Since(time.Unix(0, c.heard.Load())) < aliveFor && c.qc.Context().Err() == nil
+	return time.Since(time.Unix(0, c.heard.Load())) < aliveFor && c.qc.Context().Err() == nil && !c.ended()
 }
 
 // prepare makes what other goroutines may use as soon as the link adopts c.

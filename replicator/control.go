@@ -3,6 +3,7 @@ package replicator
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -21,6 +22,9 @@ const maxPongs = 8
 type control struct {
 	pongs    chan wire.Pong // capacity maxPongs
 	announce chan struct{}  // capacity 1: topics or edges changed
+	probe    chan uint64    // numbers of pings that ask whether the peer lives
+	answered chan uint64    // capacity 1: which were answered
+	probes   atomic.Uint64
 
 	mu     sync.Mutex
 	offset time.Duration // the peer's wall clock minus ours
@@ -32,6 +36,7 @@ func (c *control) init() {
 	c.pongs = make(chan wire.Pong, maxPongs)
 	c.announce = make(chan struct{}, 1)
 	c.announce <- struct{}{}
+	c.probe, c.answered = make(chan uint64), make(chan uint64, 1)
 }
 
 // again has the topics announced that changed since the last time.
@@ -79,12 +84,15 @@ func (c *conn) hear(context.Context) error {
 			}
 		case *wire.Pong:
 			c.control.clock(f, time.Now())
+			if f.Number&probeMark != 0 {
+				c.control.answer(f.Number)
+			}
 		case *wire.Topic:
 			if err := c.settler.take(f); err != nil {
 				return err
 			}
 		case *wire.Bye:
-			return &refusal{"the peer says goodbye: " + f.Text}
+			return &refusal{reason: "the peer says goodbye: " + f.Text}
 		default:
 			return brokenf("a %s frame on the control stream", f.Type())
 		}
@@ -118,6 +126,8 @@ func (c *conn) speak(ctx context.Context) error {
 		case p := <-c.control.pongs:
 			p.Clock = time.Now().UnixMicro()
 			err = c.writer.Write(&p)
+		case probe := <-c.control.probe:
+			err = c.ping(probe)
 		case <-c.control.announce:
 			err = c.announce(announced)
 		}

@@ -25,6 +25,10 @@ const (
 	// refusedPause is between attempts at a peer that refuses: only a change of
 	// configuration helps.
 	refusedPause = 5 * time.Second
+	// briefLife is how long a connection lives that was worth having: after one
+	// that did not, the next attempt waits as after one that failed, so that a
+	// peer which takes and ends connections is not dialled in a hot loop.
+	briefLife = 5 * time.Second
 	// dialAttempts is how many attempts may run at once.
 	dialAttempts = 4
 )
@@ -33,13 +37,15 @@ const (
 type dialler struct {
 	link  *link
 	pause backoff
-	next  int // of the addresses
+	rival backoff // while another process of this region has the link
+	next  int     // of the addresses
 	wg    sync.WaitGroup
 	hello *gate // one attempt at a time says hello, so that only one is adopted
 
 	mu      sync.Mutex
 	running int
 	refused bool // by the last attempt that came so far
+	twice   bool // for another process of this region
 }
 
 // run dials until the context ends, and joins every attempt and every
@@ -91,7 +97,9 @@ func sleep(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
 // dialUntilConnected starts attempts until the link has a connection or needs
 // none. It reports false when the context ends.
 func (d *dialler) dialUntilConnected(ctx context.Context) bool {
-	d.pause.reset()
+	if !d.again(ctx) {
+		return false
+	}
 	attempts, stop := context.WithCancelCause(ctx)
 	defer stop(errSuperseded)
 	for {
@@ -101,7 +109,10 @@ func (d *dialler) dialUntilConnected(ctx context.Context) bool {
 		}
 		d.start(ctx, attempts)
 		pause := d.pause.next()
-		if d.isRefused() {
+		switch refused, twice := d.isRefused(); {
+		case twice:
+			pause = d.rival.next()
+		case refused:
 			pause = refusedPause
 		}
 		if !sleep(ctx, pause, changed) && ctx.Err() != nil {
@@ -110,10 +121,28 @@ func (d *dialler) dialUntilConnected(ctx context.Context) bool {
 	}
 }
 
-func (d *dialler) isRefused() bool {
+// again starts counting attempts anew, or waits first if the last connection was
+// a brief one. It reports false when the context ends.
+func (d *dialler) again(ctx context.Context) bool {
+	d.link.mu.Lock()
+	brief := d.link.brief
+	d.link.mu.Unlock()
+	if !brief {
+		d.pause.reset()
+		d.rival.reset()
+		return true
+	}
+	pause := d.pause.next()
+	if _, twice := d.isRefused(); twice {
+		pause = d.rival.next()
+	}
+	return sleep(ctx, pause, nil) || ctx.Err() == nil
+}
+
+func (d *dialler) isRefused() (refused, twice bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.refused
+	return d.refused, d.twice
 }
 
 // start runs one attempt, at the next address of the list, unless enough run.
@@ -139,6 +168,7 @@ func (d *dialler) start(ctx, attempts context.Context) {
 		d.running--
 		var r *refusal
 		d.refused = errors.As(err, &r)
+		d.twice = d.refused && r.twice
 		d.mu.Unlock()
 		if err != nil {
 			d.link.failed(err)

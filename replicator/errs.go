@@ -24,13 +24,18 @@ const (
 	codeRefused    quic.ApplicationErrorCode = 3 // the hello is refused; the reason is in the message
 	codeProtocol   quic.ApplicationErrorCode = 4 // the peer broke the protocol
 	codeStuck      quic.ApplicationErrorCode = 5 // the watchdog gave the connection up
+	codeTwice      quic.ApplicationErrorCode = 6 // as refused: another process of the same region has the link
 )
 
 // refusal is why one side will not have a link with the other. The other side
 // gets its text.
-type refusal struct{ reason string }
+type refusal struct {
+	reason string
+	twice  bool // another process of the refused region has the link
+	told   bool // logged by who found it
+}
 
-func refusef(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
+func refusef(format string, args ...any) error { return &refusal{reason: fmt.Sprintf(format, args...)} }
 
 func (r *refusal) Error() string { return r.reason }
 
@@ -47,6 +52,8 @@ func closing(cause error) (quic.ApplicationErrorCode, string) {
 	var r *refusal
 	var b *broken
 	switch {
+	case errors.As(cause, &r) && r.twice:
+		return codeTwice, r.reason
 	case errors.As(cause, &r):
 		return codeRefused, r.reason
 	case errors.As(cause, &b):
@@ -72,7 +79,9 @@ func reading(err error) error {
 	}
 	switch app.ErrorCode {
 	case codeRefused:
-		return &refusal{"the peer refuses: " + app.ErrorMessage}
+		return &refusal{reason: "the peer refuses: " + app.ErrorMessage}
+	case codeTwice:
+		return &refusal{reason: "the peer refuses: " + app.ErrorMessage, twice: true}
 	case codeSuperseded:
 		return errSuperseded
 	case codeClosing:

@@ -24,7 +24,7 @@ func (m *Manager) hello() *wire.Hello {
 		MinVersion: wire.MinVersion, MaxVersion: wire.MaxVersion,
 		Number: s.Number, Name: s.Name, Mesh: s.Mesh, Data: s.Data,
 		Optional: featuresOptional, Required: featuresRequired,
-		Clock: time.Now().UnixMicro(),
+		Clock: time.Now().UnixMicro(), Boot: m.cfg.Boot,
 	}
 }
 
@@ -57,6 +57,9 @@ func (m *Manager) greet(ctx context.Context, qc *quic.Conn, expected *link) (*co
 		}
 	}
 	if err := c.readHello(expected); err != nil {
+		return nil, err
+	}
+	if err := c.link.settleRivals(ctx, c); err != nil {
 		return nil, err
 	}
 	if expected == nil {
@@ -92,10 +95,9 @@ func (c *conn) readHello(expected *link) error {
 	if !ok {
 		return brokenf("the first frame is %s, not a hello", f.Type())
 	}
-	if c.link, err = c.m.judge(c.qc, theirs, expected); err != nil {
-		return err
-	}
-	return nil
+	c.boot = theirs.Boot
+	c.link, err = c.m.judge(c.qc, theirs, expected)
+	return err
 }
 
 // ping tells the other side that its hello is accepted.

@@ -27,6 +27,7 @@ type link struct {
 	stop    context.CancelCauseFunc // ends run; set when it starts
 
 	counters counters
+	judging  *gate // one connection at a time asks for the place of another
 
 	mu      sync.Mutex
 	geo     []string
@@ -36,6 +37,9 @@ type link struct {
 	conn    *conn         // that sessions use, nil if none
 	changed chan struct{} // closed and replaced when conn, geo or edges change
 	health  linkHealth
+	rivals  rivals
+	brief   bool      // the last connection lived for less than briefLife
+	toldUp  time.Time // when it was last logged that the link is up
 }
 
 // linkHealth is what Status says of a link.
@@ -64,12 +68,13 @@ func newLink(m *Manager, r *configstore.Region) *link {
 	}
 	return &link{m: m, name: r.Name, number: r.Number, turns: newGate(turns), pace: pace{rate: m.cfg.Limits.Rate},
 		send: newGate(m.cfg.Limits.SendBudget), receive: newGate(m.cfg.Limits.ReceiveBudget), flows: map[sourceKey]*flow{},
-		changed: make(chan struct{}), health: linkHealth{state: LinkUnused, since: time.Now()}}
+		judging: newGate(1), changed: make(chan struct{}), health: linkHealth{state: LinkUnused, since: time.Now()}}
 }
 
 // run keeps the link connected for as long as it is needed.
 func (l *link) run(ctx context.Context) {
-	d := dialler{link: l, hello: newGate(1), pause: backoff{least: dialPause, most: dialPauseMost}}
+	d := dialler{link: l, hello: newGate(1), pause: backoff{least: dialPause, most: dialPauseMost},
+		rival: backoff{least: twicePause, most: twicePauseMost}}
 	d.run(ctx)
 }
 
@@ -124,13 +129,22 @@ func (l *link) adopt(c *conn) error {
 		}
 		old.end(errSuperseded)
 	}
-	l.conn = c
+	l.conn, c.adopted = c, time.Now()
+	l.rivals.note(c.boot)
 	l.become(LinkConnected)
 	l.health.connects++
 	l.signal()
-	l.m.log.Info("link is up", "peer_region", l.name, "remote", c.qc.RemoteAddr().String(), "dialled", c.dialled)
+	if c.adopted.Sub(l.toldUp) >= upTold {
+		l.toldUp = c.adopted
+		l.m.log.Info("link is up", "peer_region", l.name, "remote", c.qc.RemoteAddr().String(), "dialled", c.dialled,
+			"connects", l.health.connects)
+	}
 	return nil
 }
+
+// upTold limits how often it is logged that a link is up: one that flaps counts
+// its connections.
+const upTold = 10 * time.Second
 
 // dialsFirst reports whether this region is the one that dials at once.
 func (l *link) dialsFirst() bool { return l.m.cfg.Self.Number < l.number }
@@ -143,6 +157,7 @@ func (l *link) release(c *conn, cause error) {
 		return // another one serves the link already
 	}
 	l.conn = nil
+	l.brief = time.Since(c.adopted) < briefLife
 	if l.wanted() {
 		l.become(LinkDisconnected)
 	} else {

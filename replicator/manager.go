@@ -158,7 +158,7 @@ const maxRefused = 1024
 // are faults of the network, which the link shows.
 func (m *Manager) refuse(peer string, err error) {
 	var r *refusal
-	if !errors.As(err, &r) {
+	if !errors.As(err, &r) || r.told {
 		return
 	}
 	m.mu.Lock()

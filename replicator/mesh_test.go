@@ -44,6 +44,7 @@ type node struct {
 	region  *fakeRegion
 	policy  Policy
 	certs   *certs.Source
+	boot    rhumb.UUID // zero: another one at each start
 	logs    *logBuffer
 	resolve func(ctx context.Context, peer rhumb.RegionName, addr string) (net.Addr, error)
 
@@ -124,7 +125,7 @@ func (ms *mesh) start() {
 func (n *node) start() {
 	n.mesh.t.Helper()
 	n.socket = n.mesh.net.socket(n.addr)
-	m, err := New(Config{Self: n.self, Region: n.region, Policy: n.policy, PacketConn: n.socket, Certs: n.certs,
+	m, err := New(Config{Self: n.self, Boot: n.boot, Region: n.region, Policy: n.policy, PacketConn: n.socket, Certs: n.certs,
 		Resolve: n.resolve, Logger: slog.New(slog.NewTextHandler(n.logs, nil)), Limits: n.mesh.limits})
 	if err != nil {
 		n.mesh.t.Fatal(err)

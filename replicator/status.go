@@ -54,6 +54,9 @@ type LinkStatus struct {
 	Dialled     bool               `json:"dialled"` // by this region
 	LastError   string             `json:"last_error,omitempty"`
 	LastErrorAt time.Time          `json:"last_error_at,omitzero"`
+	// Twice says that two processes live that say they are the peer, and which of
+	// them has the link; empty if not, or not for some minutes.
+	Twice string `json:"twice,omitempty"`
 
 	Connects uint64 `json:"connects,string"` // connections that got past hello
 	Rebuilds uint64 `json:"rebuilds,string"` // sessions that the watchdog rebuilt

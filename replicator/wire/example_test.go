@@ -60,6 +60,8 @@ var examples = []struct {
 	name  string
 	frame Frame
 }{
+	{"hello-boot", &Hello{MinVersion: 1, MaxVersion: 1, Number: 3, Name: "eu-west", Mesh: testMesh, Data: testData, Clock: 1700000000000000,
+		Boot: rhumb.UUID{0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x46, 0x37, 0x88, 0x39, 0x3a, 0x3b, 0x3c, 0x3d, 0x3e, 0x3f}}},
 	{"hello", &Hello{MinVersion: 1, MaxVersion: 2, Number: 3, Name: "eu-west", Mesh: testMesh, Data: testData,
 		Optional: 0x05, Required: 0x02, Clock: 1700000000123456}},
 	{"bye", &Bye{Kind: rhumb.KindForbidden, Text: "region eu belongs to another mesh"}},

@@ -24,6 +24,9 @@ type Hello struct {
 	Optional               uint64     // features that the side can use
 	Required               uint64     // features that it cannot do without
 	Clock                  int64      // wall clock, µs since 1970
+	// Boot is random per process, so that two processes that say they are the
+	// same region can be told apart. Zero from a version that has none.
+	Boot rhumb.UUID
 }
 
 // Type says what the frame is.
@@ -40,7 +43,11 @@ func (f *Hello) fixed(dst []byte) []byte {
 	dst = append(dst, f.Data[:]...)
 	dst = le.AppendUint64(dst, f.Optional)
 	dst = le.AppendUint64(dst, f.Required)
-	return le.AppendUint64(dst, uint64(f.Clock))
+	dst = le.AppendUint64(dst, uint64(f.Clock))
+	if f.Boot.IsZero() {
+		return dst
+	}
+	return append(dst, f.Boot[:]...)
 }
 
 func (f *Hello) variable(dst []byte) []byte { return appendText(dst, string(f.Name), 32) }
@@ -55,6 +62,9 @@ func (f *Hello) decode(fixed, variable *cursor) {
 	f.Mesh, f.Data = fixed.id(), fixed.id()
 	f.Optional, f.Required = fixed.u64(), fixed.u64()
 	f.Clock = fixed.i64()
+	if len(fixed.b) >= len(f.Boot) { // an older version ends before it
+		f.Boot = fixed.id()
+	}
 	f.Name = rhumb.RegionName(variable.text(32))
 }
 

@@ -22,6 +22,9 @@ func linkProblems(l replicator.LinkStatus, problem func(part, state, format stri
 	case replicator.LinkRefused:
 		problem(part, string(l.State), "reached, but one side will not have the other since %s; both sides log why%s", since, because)
 	}
+	if l.Twice != "" {
+		problem(part, "runs twice", "%s", l.Twice)
+	}
 	apart := map[rhumb.Partition]bool{}
 	for _, p := range l.Partitions {
 		if p.Apart != nil {
