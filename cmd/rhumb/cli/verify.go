@@ -21,8 +21,13 @@ between A and B, or to both from a third region. Watermarks are taken first: wha
 yet is late, which is shown and is no difference; --wait waits for it. What retention dropped, what lies before
 an edge's start and what a gap record covers is counted and explained.
 
-Exit codes: 0 equal; 1 they differ, with what is missing, extra, out of order or different; 2 cannot tell: a
-region cannot be reached, or something that should be in both could not be compared.`
+A region that was rebuilt after its disk was lost, or restored from an old copy, does not get back what the others
+have of its earlier lives: that is "incomplete", with the number of records (-o json: "alone"), until retention has
+dropped them. What could be compared is equal then; it is no exit 0, since the two do not hold the same.
+
+Exit codes: 0 equal; 1 they differ, with what is missing, extra, out of order or different: that must never be; 2 not
+proven: a region cannot be reached, something that should be in both could not be compared, or one has records of
+earlier lives that no link brings to the other.`
 
 func verifyCommand() *cobra.Command {
 	t, f := &target{}, &format{}
@@ -110,12 +115,33 @@ func reportTable(w io.Writer, r verify.Report) {
 	for _, p := range r.Problems {
 		fmt.Fprintln(w, strings.TrimSpace("cannot tell: "+p.Topic+" "+p.Message))
 	}
-	words := map[verify.State]string{verify.Equal: "equal", verify.Differs: "different", verify.Unknown: "cannot tell: not all could be compared"}
+	words := map[verify.State]string{verify.Equal: "equal", verify.Incomplete: "equal", verify.Differs: "different", verify.Unknown: "cannot tell: not all could be compared"}
 	word := words[r.State]
+	if r.State != verify.Differs {
+		word += aloneText(r)
+	}
 	if late := lateRecords(r); r.State == verify.Equal && late > 0 {
 		word = fmt.Sprintf("equal as far as both have it; %d records are still on their way", late)
 	}
 	fmt.Fprintf(w, "%s and %s: %s (%d topics, %d equal records)\n", r.A, r.B, word, r.Topics, r.Records)
+}
+
+// aloneText tells of records that no link brings to the other region.
+func aloneText(r verify.Report) (text string) {
+	all := map[string]int64{}
+	for _, o := range r.Origins {
+		for region, n := range o.Alone {
+			all[region] += n
+		}
+	}
+	for _, region := range sortedKeys(all) {
+		other := r.A
+		if region == r.A {
+			other = r.B
+		}
+		text += fmt.Sprintf(", but for %d records of earlier lives that %s has and no link brings to %s", all[region], region, other)
+	}
+	return text
 }
 
 func lateText(o verify.Origin) string {
@@ -140,6 +166,9 @@ func originDetails(w io.Writer, o verify.Origin) {
 	}
 	for _, e := range o.Explained {
 		fmt.Fprintf(w, "%s: not in %s, explained: %d records at %s: %s\n", where, e.Region, e.Records, rangesText(e.Ranges, e.More), e.Reason)
+	}
+	for _, region := range sortedKeys(o.Alone) {
+		fmt.Fprintf(w, "%s: only in %s: %d records\n", where, region, o.Alone[region])
 	}
 	if o.Note != "" {
 		fmt.Fprintf(w, "%s: %s\n", where, o.Note)

@@ -13,29 +13,36 @@ type place struct {
 	life
 }
 
-// closed says where lives end that their regions had before: an operator closed
-// them after a region came back with an old copy of its data. What a region has of
-// such a life behind its end, its origin has forgotten or named anew; regions may
-// differ there, and nothing brings them together.
+// earlier says what became of lives that their regions had before. Some were
+// closed, at an end: an operator did that after a region came back with an old copy
+// of its data. What a region has of such a life behind its end, its origin has
+// forgotten or named anew; regions may differ there, and nothing brings them
+// together. Others are gone: their region lost its disk. What others hold of them
+// goes nowhere.
 //
 // A life of A or B is in their own figures. One of a third region is asked there,
-// if a partition holds several lives of that region; if it cannot be reached, its
-// lives are compared as any other.
-func (r *runner) closed(ctx context.Context, t rhumb.Topic, m measured) map[place]rhumb.Offset {
-	ends := map[place]rhumb.Offset{}
-	several := map[rhumb.RegionName]bool{}
+// if a partition holds several lives of that region, or A and B do not account for
+// the same of one; if it cannot be reached, its lives are compared as any other.
+func (r *runner) earlier(ctx context.Context, t rhumb.Topic, m measured) (ends map[place]rhumb.Offset, gone map[place]bool) {
+	ends, gone = map[place]rhumb.Offset{}, map[place]bool{}
+	ask := map[rhumb.RegionName]bool{}
 	for i := range m.follow {
 		note(ends, m.follow[i])
-		for _, log := range m.follow[i].Logs {
+		for n, log := range m.follow[i].Logs {
 			lives := map[rhumb.RegionName]int{}
 			for _, o := range log.Origins {
-				if lives[o.RegionName]++; lives[o.RegionName] > 1 && o.RegionName != r.info[0].Name && o.RegionName != r.info[1].Name {
-					several[o.RegionName] = true
+				if o.RegionName == r.info[0].Name || o.RegionName == r.info[1].Name {
+					continue
+				}
+				lives[o.RegionName]++
+				there, known := origin(m.follow[1-i], n, life{o.Region, o.Life})
+				if lives[o.RegionName] > 1 || !known || there.Watermark != o.Watermark {
+					ask[o.RegionName] = true
 				}
 			}
 		}
 	}
-	for name := range several {
+	for name := range ask {
 		if name == "" || r.opt.Third == nil {
 			continue
 		}
@@ -45,9 +52,28 @@ func (r *runner) closed(ctx context.Context, t rhumb.Topic, m measured) map[plac
 		}
 		if d, err := side.Describe(ctx, t); err == nil {
 			note(ends, d)
+			lost(gone, d, name, m)
 		}
 	}
-	return ends
+	return ends, gone
+}
+
+// lost takes the lives of a region that A or B know and the region itself, as its
+// figures say, has no more.
+func lost(gone map[place]bool, its api.TopicDetail, name rhumb.RegionName, m measured) {
+	for i := range m.follow {
+		for n, log := range m.follow[i].Logs {
+			if n >= len(its.Logs) || !its.Logs[n].Ready || its.Deletions != m.follow[i].Deletions {
+				continue
+			}
+			for _, o := range log.Origins {
+				key := life{o.Region, o.Life}
+				if own, known := origin(its, n, key); o.RegionName == name && !(known && (own.Own || own.Closed)) {
+					gone[place{n, key}] = true
+				}
+			}
+		}
+	}
 }
 
 // note takes the closed lives of a region's figures.

@@ -18,6 +18,8 @@
 //
 // A life that its region closed is compared up to its end only: behind it regions
 // may differ for good, since a restored region took promises back.
+// What one side has behind it, or of a life that its region lost with its disk, and
+// the other side has under no life of that region, is counted: no link brings it there.
 //
 // # How
 //
@@ -32,7 +34,8 @@
 //
 // # Result
 //
-// Equal: all that could be compared is. Differs: at least one record is missing,
+// Equal: all that could be compared is. Incomplete: so it is, but one side has
+// records of earlier lives that no link brings to the other one. Differs: at least one record is missing,
 // extra, out of order or different. Unknown: nothing differs, but something that
 // should have been compared could not be.
 package verify

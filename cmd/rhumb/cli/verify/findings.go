@@ -75,15 +75,16 @@ type State string
 
 // The states, from good to bad.
 const (
-	Skipped State = "skipped" // an origin that the other side is not meant to hold; the note says why
-	Equal   State = "equal"
-	Unknown State = "unknown"
-	Differs State = "differs"
+	Skipped    State = "skipped" // an origin that the other side is not meant to hold; the note says why
+	Equal      State = "equal"
+	Incomplete State = "incomplete" // what could be compared is equal; one side has records that no link brings to the other
+	Unknown    State = "unknown"
+	Differs    State = "differs"
 )
 
 // worse gives the one that must be told.
 func (s State) worse(o State) State {
-	rank := map[State]int{Equal: 1, Unknown: 2, Differs: 3}
+	rank := map[State]int{Equal: 1, Incomplete: 2, Unknown: 3, Differs: 4}
 	if rank[o] > rank[s] {
 		return o
 	}
@@ -98,9 +99,10 @@ type Origin struct {
 	Name      rhumb.RegionName   `json:"region_name"`
 	Life      rhumb.Life         `json:"life"`
 	State     State              `json:"state"`
-	Compared  Range              `json:"compared"`       // offsets that both vouch for; To < From: none
-	Records   int64              `json:"records,string"` // equal records
-	Late      map[string]int64   `json:"late,omitempty"` // by region: offsets that it does not account for yet
+	Compared  Range              `json:"compared"`        // offsets that both vouch for; To < From: none
+	Records   int64              `json:"records,string"`  // equal records
+	Late      map[string]int64   `json:"late,omitempty"`  // by region: offsets that it does not account for yet
+	Alone     map[string]int64   `json:"alone,omitempty"` // by region: records of an earlier life that it holds and no link brings to the other one
 	Findings  []Finding          `json:"findings"`
 	Explained []Explained        `json:"explained"`
 	Note      string             `json:"note,omitempty"`

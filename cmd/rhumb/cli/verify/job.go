@@ -31,12 +31,11 @@ func (j *job) run(ctx context.Context) error {
 		Compared: Range{0, -1}, Findings: []Finding{}, Explained: []Explained{}}
 	known := j.figures()
 	if known != [2]bool{true, true} {
-		j.oneSided(known)
-		return nil
+		return j.oneSided(ctx, known)
 	}
 	for i := range j.at {
 		other := j.at[1-i]
-		if behind := other.LastRecord - j.at[i].Watermark; behind > 0 && 1-i == j.source {
+		if behind := other.LastRecord - j.at[i].Watermark; behind > 0 && i != j.source && !j.gone() {
 			j.out.Late = map[string]int64{j.r.names[i]: int64(behind)}
 		}
 	}
@@ -44,11 +43,23 @@ func (j *job) run(ctx context.Context) error {
 	if end, is := j.m.ends[place{j.partition, j.key}]; is && max(j.at[0].Watermark, j.at[1].Watermark) > end {
 		hi = min(hi, end)
 		j.out.Note = fmt.Sprintf("an earlier life of %s, closed at offset %d: what lies behind that is not compared", j.originName(), end)
+		for i := range j.at {
+			if err := j.countAlone(ctx, i, end); err != nil {
+				return err
+			}
+		}
 		if hi < 0 {
-			j.out.State = Skipped
-			j.r.report.add(j.out)
+			j.skip()
 			return nil
 		}
+	} else if j.gone() {
+		if err := j.lostTail(ctx, hi); err != nil {
+			return err
+		}
+	}
+	if hi < 0 && j.gone() {
+		j.skip()
+		return nil
 	}
 	if hi < 0 {
 		j.nothingYet()
@@ -94,7 +105,7 @@ func (j *job) figures() (known [2]bool) {
 }
 
 // oneSided tells of a life that one side has never heard of.
-func (j *job) oneSided(known [2]bool) {
+func (j *job) oneSided(ctx context.Context, known [2]bool) error {
 	has := 0
 	if known[1] {
 		has = 1
@@ -104,10 +115,14 @@ func (j *job) oneSided(known [2]bool) {
 	last := j.at[has].LastRecord
 	switch {
 	case last < 0:
-		return // nothing was ever published in it
-	case j.key.region == lacking.Number:
-		j.out.State = Skipped
-		j.out.Note = fmt.Sprintf("an earlier life of %s, which holds nothing of it", lacking.Name)
+		return nil // nothing was ever published in it
+	case j.key.region == lacking.Number || j.gone():
+		j.out.Note = fmt.Sprintf("an earlier life of %s: %s holds nothing of it, and no link brings it there", j.originName(), lacking.Name)
+		if err := j.countAlone(ctx, has, rhumb.NoOffset); err != nil {
+			return err
+		}
+		j.skip()
+		return nil
 	case !flows(j.r.edges, j.topic, j.out.Name, lacking.Name):
 		j.out.State = Skipped
 		j.out.Note = fmt.Sprintf("no edge brings records of %s to %s", j.originName(), lacking.Name)
@@ -117,6 +132,7 @@ func (j *job) oneSided(known [2]bool) {
 		j.out.Note = fmt.Sprintf("nothing of it has reached %s yet: see 'rhumb link list', or use --wait", lacking.Name)
 	}
 	j.r.report.add(j.out)
+	return nil
 }
 
 func (j *job) originName() string {
@@ -161,10 +177,12 @@ func (j *job) compare(ctx context.Context, hi rhumb.Offset) (*tally, error) {
 	return t, nil
 }
 
-func (j *job) opener(i int) opener {
+func (j *job) opener(i int) opener { return j.openerOf(i, j.key) }
+
+func (j *job) openerOf(i int, key life) opener {
 	return func(ctx context.Context, from, to rhumb.Offset, records bool) (Stream, error) {
 		return j.r.sides[i].Digest(ctx, api.DigestQuery{Topic: j.topic, Partition: int32(j.partition),
-			Log: j.m.follow[i].Logs[j.partition].Life, Region: j.key.region, Life: j.key.life,
+			Log: j.m.follow[i].Logs[j.partition].Life, Region: key.region, Life: key.life,
 			From: from, To: to, Records: records, Seek: records})
 	}
 }
@@ -203,6 +221,8 @@ func (j *job) conclude(t *tally, hi rhumb.Offset) {
 	case j.strict && len(j.out.Late) > 0:
 		j.out.State = Unknown
 		j.out.Note = "still late after the time given with --wait"
+	case len(j.out.Alone) > 0:
+		j.out.State = Incomplete
 	default:
 		j.out.State = Equal
 	}

@@ -235,7 +235,7 @@ func (r *runner) partitions(ctx context.Context, p pair) error {
 	if err != nil {
 		return err
 	}
-	m.ends = r.closed(ctx, p.name, m)
+	m.ends, m.gone = r.earlier(ctx, p.name, m)
 	for n := range max(len(m.follow[0].Logs), len(m.follow[1].Logs)) {
 		if !r.bothReady(m, p.name, n) {
 			continue
@@ -267,6 +267,7 @@ type measured struct {
 	follow [2]api.TopicDetail     // read first
 	lead   [2]api.TopicDetail     // read after the other side's follow
 	ends   map[place]rhumb.Offset // of lives that were closed; set once
+	gone   map[place]bool         // lives that their region has no more; set once
 }
 
 // measure reads A, B, A: B once is after the first A and before the second.
@@ -321,7 +322,7 @@ func (r *runner) await(ctx context.Context, t rhumb.Topic) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	start.ends = r.closed(ctx, t, start)
+	start.ends, start.gone = r.earlier(ctx, t, start)
 	deadline := time.NewTimer(r.opt.Wait)
 	defer deadline.Stop()
 	tick := time.NewTicker(waitStep)
@@ -357,7 +358,7 @@ func (r *runner) reached(t rhumb.Topic, start, now measured) bool {
 				if end, is := start.ends[place{n, life{o.Region, o.Life}}]; is {
 					last = min(last, end)
 				}
-				if last < 0 || !flows(r.edges, t, name, r.info[to].Name) {
+				if last < 0 || start.gone[place{n, life{o.Region, o.Life}}] || !flows(r.edges, t, name, r.info[to].Name) {
 					continue
 				}
 				there, known := origin(now.follow[to], n, life{o.Region, o.Life})
