@@ -121,8 +121,8 @@ type logFile struct {
 // by frame and block by block, and what is damaged. The error is the writer's.
 func Dump(w io.Writer, fsys vfs.FS, dir string) (*Report, error) { return inspect(w, fsys, dir, true) }
 
-// Verify checks every frame, block and batch of a data directory, and prints what
-// is damaged and a summary. The error is the writer's.
+// Verify checks every frame, block and batch of a data directory, and every block of
+// its state database, and prints what is damaged and a summary. The error is the writer's.
 func Verify(w io.Writer, fsys vfs.FS, dir string) (*Report, error) {
 	return inspect(w, fsys, dir, false)
 }

@@ -77,6 +77,21 @@ func (l *look) readState(files *settle.Files) error {
 		return err
 	}
 	defer db.Close()
+	found, err := db.Check()
+	if err != nil {
+		return err
+	}
+	for _, d := range found {
+		l.problem(Problem{File: filepath.Join(stateFolder, d.File), Pos: -1, What: d.What})
+	}
+	if err = l.readRows(db, files); rhumb.KindOf(err) == rhumb.KindCorrupt && len(found) > 0 {
+		return nil // told, with the file
+	}
+	return err
+}
+
+// readRows gathers what the rows of the state database say.
+func (l *look) readRows(db *statedb.DB, files *settle.Files) (err error) {
 	if files.Settled, err = db.Files(); err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ type Config struct {
 // goroutine.
 type DB struct {
 	pebble *pebble.DB
+	dir    string
 	cache  *pebble.Cache
 	fs     *pebbleFS
 	failed chan struct{}
@@ -70,7 +71,7 @@ func Open(cfg Config) (*DB, error) {
 	if cfg.MemTableSize == 0 {
 		cfg.MemTableSize = 8 << 20
 	}
-	db := &DB{failed: make(chan struct{})}
+	db := &DB{dir: cfg.Dir, failed: make(chan struct{})}
 	db.fs = &pebbleFS{fs: cfg.FS, flushLog: cfg.FlushLog, closing: make(chan struct{}), onFail: func(err error) {
 		close(db.failed)
 		if cfg.OnFailure != nil {
@@ -91,7 +92,10 @@ func Open(cfg Config) (*DB, error) {
 		Logger:             fatalLogger{db.fs},
 		// Pebble retries at once and for ever what failed in the background, also what
 		// only reads: it ends the database, too.
-		EventListener: &pebble.EventListener{BackgroundError: func(err error) { _ = db.fs.fail(err) }},
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) { _ = db.fs.fail(plain(err)) },
+			DataCorruption:  func(info pebble.DataCorruptionInfo) { _ = db.fs.fail(damaged(info)) },
+		},
 	}
 	// Without periodic granting: a compaction that waits starts when the running one
 	// ends, which is all that a fixed limit of one needs. The default scheduler wakes
@@ -101,7 +105,7 @@ func Open(cfg Config) (*DB, error) {
 	p, err := pebble.Open(cfg.Dir, opts)
 	if err != nil {
 		db.cache.Unref()
-		return nil, fmt.Errorf("statedb: open %s: %w", cfg.Dir, err)
+		return nil, fmt.Errorf("statedb: open %s: %w", cfg.Dir, plain(err))
 	}
 	db.pebble = p
 	if err := db.Err(); err != nil {
@@ -190,7 +194,7 @@ func (db *DB) scan(prefix []byte, fn func(key, value []byte) error) error {
 	defer db.leave()
 	it, err := db.pebble.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
 	if err != nil {
-		return err
+		return plain(err)
 	}
 	for ok := it.First(); ok; ok = it.Next() {
 		v, err := it.ValueAndErr()
@@ -199,10 +203,10 @@ func (db *DB) scan(prefix []byte, fn func(key, value []byte) error) error {
 		}
 		if err != nil {
 			_ = it.Close()
-			return err
+			return plain(err)
 		}
 	}
-	return it.Close()
+	return plain(it.Close())
 }
 
 // Applied says how far the shard has applied; the zero state if it never did.
@@ -216,7 +220,7 @@ func (db *DB) Applied(shard rhumb.ShardID) (Applied, error) {
 		return Applied{Conf: &raftpb.ConfState{}}, nil
 	}
 	if err != nil {
-		return Applied{}, err
+		return Applied{}, plain(err)
 	}
 	defer closer.Close()
 	return parseApplied(v)
@@ -292,7 +296,7 @@ func (db *DB) OpenTables(shard rhumb.ShardID) (*TableReader, error) {
 	it, err := db.pebble.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
 	if err != nil {
 		db.leave()
-		return nil, err
+		return nil, plain(err)
 	}
 	return &TableReader{db: db, it: it}, nil
 }
@@ -306,10 +310,10 @@ func (r *TableReader) Next() (key, value []byte, ok bool, err error) {
 		ok, r.started = r.it.First(), true
 	}
 	if !ok {
-		return nil, nil, false, r.it.Error()
+		return nil, nil, false, plain(r.it.Error())
 	}
 	value, err = r.it.ValueAndErr()
-	return r.it.Key()[shardKeySize:], value, err == nil, err
+	return r.it.Key()[shardKeySize:], value, err == nil, plain(err)
 }
 
 // Close ends the reader, once.

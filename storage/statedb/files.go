@@ -45,19 +45,21 @@ func (db *DB) LogEnds() (e LogEnds, ok bool, err error) {
 // tools. What a process that uses it at the same time writes is not seen, and may make
 // this fail.
 func OpenReadOnly(fsys vfs.FS, dir string) (*DB, error) {
-	db := &DB{failed: make(chan struct{})}
+	db := &DB{dir: dir, failed: make(chan struct{})}
 	db.fs = &pebbleFS{fs: fsys, readOnly: true, closing: make(chan struct{}), onFail: func(error) { close(db.failed) }}
 	db.cache = pebble.NewCache(1 << 20)
 	opts := &pebble.Options{
 		FS: db.fs, Cache: db.cache, DisableWAL: true, ReadOnly: true, ErrorIfNotExists: true, MaxOpenFiles: 64,
 		FormatMajorVersion: pebble.FormatNewest,
 		Logger:             fatalLogger{db.fs},
+		// What is not damaged is still read.
+		EventListener: &pebble.EventListener{DataCorruption: func(pebble.DataCorruptionInfo) {}},
 	}
 	opts.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	p, err := pebble.Open(dir, opts)
 	if err != nil {
 		db.cache.Unref()
-		return nil, fmt.Errorf("statedb: open %s: %w", dir, err)
+		return nil, fmt.Errorf("statedb: open %s: %w", dir, plain(err))
 	}
 	db.pebble = p
 	return db, nil

@@ -56,7 +56,7 @@ func logDump() *cobra.Command {
 		}}
 }
 
-const verifyLogLong = `Check every frame, block and batch of a data directory. It only reads; stop the node first, or check a copy: in a
+const verifyLogLong = `Check every frame, block and batch of a data directory, and every block of its state database. It only reads; stop the node first, or check a copy: in a
 directory that is in use, a frame that is being written looks torn.
 
 Exit codes: 0 sound, at most with a torn tail that the next start cuts; 1 damaged; 2 cannot be read.`
