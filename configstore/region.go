@@ -91,8 +91,8 @@ func validateAddresses(field string, addrs []string) error {
 	return nil
 }
 
-// sameAddresses reports whether two documents tell peers and clients the same.
-func (r *Region) sameAddresses(o *Region) bool {
+// SameAddresses reports whether two documents tell peers and clients the same.
+func (r *Region) SameAddresses(o *Region) bool {
 	if len(r.Addresses) != len(o.Addresses) || r.CAFingerprint != o.CAFingerprint || !slices.Equal(r.Geo, o.Geo) {
 		return false
 	}

@@ -75,7 +75,7 @@ func adopt(stored *Region, r Region) error {
 	case !stored.DataUUID.IsZero() && !r.DataUUID.IsZero() && stored.DataUUID != r.DataUUID:
 		return rhumb.Errorf(rhumb.KindForbidden, "%w: region %s has data directory %s in the store, this one is %s; if the old one is gone for good, run: rhumb region replace %s",
 			ErrOtherData, r.Name, stored.DataUUID, r.DataUUID, r.Name)
-	case stored.sameAddresses(&r) && (r.DataUUID.IsZero() || stored.DataUUID == r.DataUUID):
+	case stored.SameAddresses(&r) && (r.DataUUID.IsZero() || stored.DataUUID == r.DataUUID):
 		return errUnchanged
 	}
 	if !r.DataUUID.IsZero() {

@@ -36,7 +36,7 @@ func (l *link) report(now time.Time) LinkStatus {
 	if l.health.err != nil {
 		s.LastError, s.LastErrorAt = l.health.err.Error(), l.health.errAt
 	}
-	s.Twice = l.twice(now)
+	s.Twice, s.Second = l.twice(now), l.second()
 	conn := l.conn
 	flows := make([]*flow, 0, len(l.flows))
 	for _, f := range l.flows {

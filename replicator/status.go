@@ -57,6 +57,9 @@ type LinkStatus struct {
 	// Twice says that two processes live that say they are the peer, and which of
 	// them has the link; empty if not, or not for some minutes.
 	Twice string `json:"twice,omitempty"`
+	// Second says that the peer refuses this process, since it is linked to
+	// another one of this region.
+	Second bool `json:"second,omitempty"`
 
 	Connects uint64 `json:"connects,string"` // connections that got past hello
 	Rebuilds uint64 `json:"rebuilds,string"` // sessions that the watchdog rebuilt

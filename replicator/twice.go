@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -123,6 +124,13 @@ func (l *link) twice(now time.Time) string {
 		return ""
 	}
 	return l.rivals.text
+}
+
+// second reports whether the peer is linked to another process of this region.
+// The caller holds mu.
+func (l *link) second() bool {
+	var r *refusal
+	return l.conn == nil && errors.As(l.health.err, &r) && r.twice && !r.told
 }
 
 // answers asks the other end whether it lives, and waits for its pong.

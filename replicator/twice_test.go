@@ -51,7 +51,7 @@ func TestRegionThatRunsTwice(t *testing.T) {
 			if n.logs.count("a region runs twice") != 1 || n.logs.count("link is refused") != 0 || n.logs.count("link is up") != 2 {
 				ms.t.Errorf("%s logged:\n%s", name, n.logs)
 			}
-			if l := twin.link(name); l.State != LinkRefused || l.Connects != 0 || twin.logs.count("runs twice") != 2 {
+			if l := twin.link(name); l.State != LinkRefused || !l.Second || l.Connects != 0 || twin.logs.count("runs twice") != 2 {
 				ms.t.Errorf("the copy's link to %s: %s, %d connections, logged:\n%s", name, l.State, l.Connects, twin.logs)
 			}
 		}

@@ -119,6 +119,7 @@ type Identity struct {
 	Mesh    rhumb.UUID
 	Cluster rhumb.UUID // Kafka's cluster id
 	Data    rhumb.UUID // of the data directory
+	Boot    rhumb.UUID // of the process, another one at each start
 	Node    int32
 }
 
@@ -155,17 +156,18 @@ type Problem struct {
 
 // Link is the state of the link with one peer region.
 type Link struct {
-	Peer       rhumb.RegionName
-	PeerNumber rhumb.RegionNumber
-	State      string // connected, flowing, idle, held, stalled, disconnected, refused, diverged
-	Since      time.Time
-	Address    string
-	Version    string
-	RTT        time.Duration
-	Out, In    Flow
-	LastError  string
-	Diverged   int // partitions whose copy there differs
-	Partitions []LinkPartition
+	Peer        rhumb.RegionName
+	PeerNumber  rhumb.RegionNumber
+	State       string // connected, flowing, idle, held, stalled, disconnected, refused, diverged
+	Since       time.Time
+	Address     string
+	Version     string
+	RTT         time.Duration
+	Out, In     Flow
+	LastError   string
+	LastErrorAt time.Time
+	Diverged    int // partitions whose copy there differs
+	Partitions  []LinkPartition
 }
 
 // Flow is the figures of one direction of a link; counters start with the node.
@@ -182,19 +184,20 @@ type Flow struct {
 
 // LinkPartition is one origin life of one partition on a link.
 type LinkPartition struct {
-	Out        bool // else in
-	Topic      rhumb.Topic
-	Partition  int32
-	Region     rhumb.RegionNumber // of the origin
-	Life       rhumb.Life         // of the origin
-	State      string
-	End        rhumb.Offset // out: last origin offset to be sent
-	Sent       rhumb.Offset // out: last origin offset sent
-	Confirmed  rhumb.Offset // the destination's watermark
-	LagRecords int64
-	LagBytes   int64
-	Lag        time.Duration
-	LastError  string
+	Out         bool // else in
+	Topic       rhumb.Topic
+	Partition   int32
+	Region      rhumb.RegionNumber // of the origin
+	Life        rhumb.Life         // of the origin
+	State       string
+	End         rhumb.Offset // out: last origin offset to be sent
+	Sent        rhumb.Offset // out: last origin offset sent
+	Confirmed   rhumb.Offset // the destination's watermark
+	LagRecords  int64
+	LagBytes    int64
+	Lag         time.Duration
+	LastError   string
+	LastErrorAt time.Time
 }
 
 // Metric is one figure of another room, which the wiring hands over so that

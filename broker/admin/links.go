@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 )
@@ -22,12 +23,9 @@ func (s *Server) links(*http.Request) (any, error) {
 }
 
 func linkJSON(l Link) api.Link {
-	out := api.Link{Peer: l.Peer, PeerNumber: l.PeerNumber, State: l.State, Address: l.Address, Version: l.Version,
-		RTT: l.RTT.Seconds(), Out: flowJSON(l.Out), In: flowJSON(l.In), LastError: l.LastError,
+	out := api.Link{Peer: l.Peer, PeerNumber: l.PeerNumber, State: l.State, Since: millis(l.Since), Address: l.Address, Version: l.Version,
+		RTT: l.RTT.Seconds(), Out: flowJSON(l.Out), In: flowJSON(l.In), LastError: l.LastError, LastErrorAt: millis(l.LastErrorAt),
 		Partitions: []api.LinkPartition{}}
-	if !l.Since.IsZero() {
-		out.Since = l.Since.UnixMilli()
-	}
 	for _, p := range l.Partitions {
 		direction := "in"
 		if p.Out {
@@ -36,9 +34,17 @@ func linkJSON(l Link) api.Link {
 		out.Partitions = append(out.Partitions, api.LinkPartition{Direction: direction, Topic: p.Topic.String(),
 			Partition: p.Partition, Region: p.Region, Life: p.Life, State: p.State, End: p.End, Sent: p.Sent,
 			Confirmed: p.Confirmed, LagRecords: p.LagRecords, LagBytes: p.LagBytes, LagSeconds: p.Lag.Seconds(),
-			LastError: p.LastError})
+			LastError: p.LastError, LastErrorAt: millis(p.LastErrorAt)})
 	}
 	return out
+}
+
+// millis gives a time in ms since 1970, 0 for none.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
 }
 
 func flowJSON(f Flow) api.Flow {

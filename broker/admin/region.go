@@ -89,21 +89,23 @@ func (s *Server) health() api.Health {
 
 // healthz answers whether the process lives; orchestrators restart it if not.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
-	return answerHealth(w, s.health().Live)
+	return s.answerHealth(w, s.health().Live)
 }
 
 // readyz answers whether the node takes requests now.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) error {
-	return answerHealth(w, s.health().Ready && s.stopping.Err() == nil)
+	return s.answerHealth(w, s.health().Ready && s.stopping.Err() == nil)
 }
 
 // answerHealth gives no details: these calls are open to everybody, and
-// GET /region says the rest.
-func answerHealth(w http.ResponseWriter, good bool) error {
+// GET /region says the rest. Only which process answers is told: a second one of
+// the same region asks that before it starts.
+func (s *Server) answerHealth(w http.ResponseWriter, good bool) error {
 	status, word := http.StatusOK, "ok"
 	if !good {
 		status, word = http.StatusServiceUnavailable, "not ok"
 	}
-	writeJSON(w, status, map[string]string{"status": word})
+	id := s.cfg.Identity
+	writeJSON(w, status, api.Status{Status: word, Region: id.Name, Data: id.Data, Boot: id.Boot})
 	return nil
 }

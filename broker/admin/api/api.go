@@ -34,6 +34,14 @@ type Region struct {
 	Health  Health             `json:"health"`
 }
 
+// Status is the answer of /healthz and /readyz.
+type Status struct {
+	Status string           `json:"status"` // ok or not ok
+	Region rhumb.RegionName `json:"region"`
+	Data   rhumb.UUID       `json:"data"` // of the node's data directory
+	Boot   rhumb.UUID       `json:"boot"` // of the process, another one at each start
+}
+
 // Health says whether the node lives (is not broken beyond what it can heal by
 // itself) and is ready (takes requests), and why not.
 type Health struct {

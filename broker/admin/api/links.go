@@ -19,7 +19,9 @@ type Link struct {
 	Out        Flow               `json:"out"`
 	In         Flow               `json:"in"`
 	LastError  string             `json:"last_error"`
-	Partitions []LinkPartition    `json:"partitions"`
+	// LastErrorAt is when LastError happened; 0: never, or not told by an older node.
+	LastErrorAt int64           `json:"last_error_at,string"`
+	Partitions  []LinkPartition `json:"partitions"`
 }
 
 // Flow is the figures of one direction. Lags are sums over partitions; lag in
@@ -50,4 +52,6 @@ type LinkPartition struct {
 	LagBytes   int64              `json:"lag_bytes,string"`
 	LagSeconds float64            `json:"lag_seconds"`
 	LastError  string             `json:"last_error"`
+	// LastErrorAt: see Link.
+	LastErrorAt int64 `json:"last_error_at,string"`
 }

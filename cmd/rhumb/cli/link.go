@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -37,10 +38,11 @@ func linkCommand() *cobra.Command {
 }
 
 func linkTable(w io.Writer, links []api.Link, partitions bool) {
+	now := time.Now()
 	row(w, "PEER", "STATE", "RTT", "OUT LAG", "OUT BYTES", "OUT AGE", "OUT RATE", "IN RATE", "LAST ERROR")
 	for _, l := range links {
 		row(w, l.Peer, l.State, seconds(l.RTT), figure(l.Out.LagRecords), figure(l.Out.LagBytes), seconds(l.Out.LagSeconds),
-			rate(l.Out.BytesPerSecond), rate(l.In.BytesPerSecond), l.LastError)
+			rate(l.Out.BytesPerSecond), rate(l.In.BytesPerSecond), lastError(l.LastError, l.LastErrorAt, l.Since, l.State, now))
 	}
 	if !partitions {
 		return
@@ -50,9 +52,26 @@ func linkTable(w io.Writer, links []api.Link, partitions bool) {
 	for _, l := range links {
 		for _, p := range l.Partitions {
 			row(w, l.Peer, p.Direction, short(p.Topic), p.Partition, fmt.Sprintf("%d:%.8s", p.Region, p.Life), p.State, p.End, p.Sent,
-				p.Confirmed, figure(p.LagRecords), seconds(p.LagSeconds), p.LastError)
+				p.Confirmed, figure(p.LagRecords), seconds(p.LagSeconds), lastError(p.LastError, p.LastErrorAt, 0, p.State, now))
 		}
 	}
+}
+
+// errorShown is how long an error is shown after what it was about is well again.
+const errorShown = time.Minute
+
+// lastError gives a link's or a partition's last error with its age, nothing once
+// it has been well for a while; since is when the link came up, 0 if not known.
+func lastError(text string, at, since int64, state string, now time.Time) string {
+	well := slices.Contains([]string{"connected", "idle", "flowing"}, state)
+	age := now.Sub(time.UnixMilli(at))
+	switch {
+	case text == "" || at == 0:
+		return text
+	case well && age > errorShown && now.Sub(time.UnixMilli(since)) > errorShown:
+		return ""
+	}
+	return fmt.Sprintf("%s ago: %s", max(0, age).Round(time.Second), text)
 }
 
 func rate(bytesPerSecond float64) string { return size(int64(bytesPerSecond)) + "/s" }

@@ -71,3 +71,26 @@ func TestCertificateThatEndsSoonIsTold(t *testing.T) {
 		t.Errorf("still in the region's health: %s", text)
 	}
 }
+
+// A certificate that has ended is told in the log at the start.
+func TestCertificateThatEndedIsToldAtStart(t *testing.T) {
+	ca, err := certs.NewCA(rhumb.UUID{1}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files := &config.TLS{Cert: filepath.Join(dir, "us.crt"), Key: filepath.Join(dir, "us.key")}
+	pair, err := ca.IssueRegion("us", nil, time.Nanosecond)
+	if err == nil {
+		err = pair.Save(files.Cert, files.Key)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := configure(t)
+	cfg.Listeners = append(cfg.Listeners, config.Listener{Name: "secure", Protocol: config.ProtocolKafka, Bind: "127.0.0.1:0", TLS: files})
+	f := start(t, cfg)
+	until(t, "the log tells", func() bool {
+		return strings.Contains(f.log.String(), "certificate expired")
+	})
+}

@@ -36,6 +36,7 @@ func (s *Server) openLinks(context.Context) error {
 	limits := s.cfg.Limits
 	m, err := replicator.New(replicator.Config{
 		Self:   replicator.Identity{Mesh: mesh, Name: s.cfg.Region.Name, Number: s.room.self.Number, Data: data},
+		Boot:   s.boot,
 		Region: s.room.region, Policy: s.room.view, PacketConn: s.in.udp[l.Name], Resolve: s.resolve,
 		Certs:  s.in.certs[l.Name],
 		Logger: s.opts.Logger, // it adds the region's name itself
@@ -116,7 +117,7 @@ func (s *Server) openAdmin(context.Context) error {
 		cfg := admin.Config{
 			Identity: admin.Identity{
 				Name: s.cfg.Region.Name, Number: s.room.self.Number, Mesh: mesh, Cluster: s.room.broker.ClusterID(),
-				Data: data, Node: nodeID(s.room.self.Number, 0),
+				Data: data, Boot: s.boot, Node: nodeID(s.room.self.Number, 0),
 			},
 			Topics: live, Logs: live, Data: live, Users: s.accounts(),
 			Documents: broker.Documents{View: s.room.view, By: s.writer()},

@@ -32,6 +32,7 @@ func (s *Server) health() admin.Health {
 		problem("configuration store", v.State.String(), "%v; the last good copy is in force, changes wait", v.Err)
 	}
 	s.certificateProblems(problem)
+	s.twiceProblems(problem)
 	if s.room.links != nil {
 		for _, l := range s.room.links.Status().Links {
 			linkProblems(l, problem)
@@ -49,9 +50,9 @@ func (s *Server) links() []admin.Link {
 	for _, l := range s.room.links.Status().Links {
 		a := admin.Link{
 			Peer: l.Peer, PeerNumber: l.Number, State: linkState(l), Since: l.Since, Address: l.Remote, RTT: l.RTT,
-			LastError: l.LastError,
-			Out:       admin.Flow{Bytes: int64(l.SentBytes), Records: int64(l.SentRecords), BytesPerSecond: l.SendRate, Rewinds: int64(l.Rewinds)},
-			In:        admin.Flow{Bytes: int64(l.ReceivedBytes), Records: int64(l.ReceivedRecords), BytesPerSecond: l.ReceiveRate, LagRecords: -1, LagBytes: -1},
+			LastError: l.LastError, LastErrorAt: l.LastErrorAt,
+			Out: admin.Flow{Bytes: int64(l.SentBytes), Records: int64(l.SentRecords), BytesPerSecond: l.SendRate, Rewinds: int64(l.Rewinds)},
+			In:  admin.Flow{Bytes: int64(l.ReceivedBytes), Records: int64(l.ReceivedRecords), BytesPerSecond: l.ReceiveRate, LagRecords: -1, LagBytes: -1},
 		}
 		for _, p := range l.Partitions {
 			a.Partitions = append(a.Partitions, outbound(s.room.self.Number, p))
@@ -103,7 +104,7 @@ func outbound(self rhumb.RegionNumber, p replicator.PartitionStatus) admin.LinkP
 	return admin.LinkPartition{
 		Out: true, Topic: p.Topic, Partition: p.Partition, Region: self, Life: p.Life, State: string(p.State),
 		End: p.End, Confirmed: p.Confirmed, LagRecords: p.Lag.Records, LagBytes: p.Lag.Bytes, Lag: p.Lag.Age,
-		LastError: p.LastError,
+		LastError: p.LastError, LastErrorAt: p.LastErrorAt,
 	}
 }
 

@@ -32,6 +32,7 @@ func TestLinkProblems(t *testing.T) {
 		{"disconnected without an error", replicator.LinkStatus{State: replicator.LinkDisconnected}, []string{"disconnected: look at the peer"}},
 		{"disconnected", replicator.LinkStatus{State: replicator.LinkDisconnected, LastError: "timeout"}, []string{"disconnected: last error: timeout"}},
 		{"refused", replicator.LinkStatus{State: replicator.LinkRefused, LastError: "another mesh"}, []string{"refused: another mesh"}},
+		{"twice", replicator.LinkStatus{State: replicator.LinkConnected, Twice: "stop one"}, []string{"runs twice: stop one"}},
 		{"diverged", replicator.LinkStatus{State: replicator.LinkConnected, Partitions: apart(3)}, []string{"diverged: 3 partitions"}},
 		{"diverged and down", replicator.LinkStatus{State: replicator.LinkDisconnected, Partitions: apart(1)},
 			[]string{"disconnected: look at the peer", "diverged: 'rhumb link diverged'"}},

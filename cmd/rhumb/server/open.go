@@ -39,6 +39,7 @@ func (s *Server) open(ctx context.Context) error {
 		{"consumer groups", s.openGroups},
 		{"links", s.openLinks},
 		{"HTTP listeners", s.openAdmin},
+		{"registration", s.followDocument},
 		{"Kafka listeners", s.openKafka},
 	} {
 		if err := step.do(ctx); err != nil {
@@ -129,6 +130,10 @@ func (s *Server) register(ctx context.Context) error {
 			doc.Addresses[l.Protocol] = append(doc.Addresses[l.Protocol], addr)
 		}
 	}
+	if err := s.checkAlone(ctx, &doc); err != nil {
+		return err
+	}
+	s.room.said = doc
 	known, isKnown := s.room.view.Region(doc.Name)
 	stored, err := s.room.view.Writer(s.writer()).RegisterRegion(ctx, doc, s.highestNumber())
 	switch {
@@ -141,6 +146,12 @@ func (s *Server) register(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// followDocument begins to look whether the document stays this region's own.
+func (s *Server) followDocument(context.Context) error {
+	s.parts.start("registration", s.watchDocument, nil)
+	return nil
 }
 
 // refusal tells a store that says no from one that does not answer.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/kafka"
@@ -42,10 +43,12 @@ type Options struct {
 
 // Server is one region in this process. Use: New, Run; Kill from elsewhere.
 type Server struct {
-	cfg   config.Config
-	opts  Options
-	log   *slog.Logger
-	parts *parts
+	cfg     config.Config
+	opts    Options
+	log     *slog.Logger
+	parts   *parts
+	boot    rhumb.UUID    // tells this process from another one of the region
+	rewrite time.Duration // rewriteAfter, but in tests
 
 	ready   chan struct{} // closed when the region serves
 	killed  chan struct{} // closed by Kill
@@ -61,7 +64,8 @@ type Server struct {
 type rooms struct {
 	store   *storage.Store
 	view    *configstore.View
-	self    configstore.Region
+	self    configstore.Region // as stored
+	said    configstore.Region // as this process registered it
 	region  *region.Region
 	broker  *broker.Broker
 	links   *replicator.Manager // nil without a geo listener
@@ -82,7 +86,7 @@ func New(cfg config.Config, opts Options) *Server {
 		opts.ListenGeo = func(addr string) (net.PacketConn, error) { return net.ListenPacket("udp", addr) }
 	}
 	return &Server{
-		cfg: cfg, opts: opts, log: opts.Logger.With("region", cfg.Region.Name), parts: newParts(),
+		cfg: cfg, opts: opts, log: opts.Logger.With("region", cfg.Region.Name), parts: newParts(), boot: rhumb.NewUUID(), rewrite: rewriteAfter,
 		ready: make(chan struct{}), killed: killed, ended: make(chan struct{}),
 	}
 }

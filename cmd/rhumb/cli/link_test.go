@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"testing"
+	"time"
+)
+
+// The last error of what is well again is not shown for ever, and with its age.
+func TestLastErrorHasItsAge(t *testing.T) {
+	now := time.UnixMilli(10_000_000)
+	ago := func(d time.Duration) int64 { return now.Add(-d).UnixMilli() }
+	for _, c := range []struct {
+		name, text, state, want string
+		at, since               int64
+	}{
+		{"none", "", "idle", "", 0, ago(time.Hour)},
+		{"of an older node", "timeout", "idle", "timeout", 0, ago(time.Hour)},
+		{"down", "timeout", "disconnected", "1h0m0s ago: timeout", ago(time.Hour), ago(2 * time.Hour)},
+		{"just up", "timeout", "idle", "5m0s ago: timeout", ago(5 * time.Minute), ago(time.Second)},
+		{"up for a while", "timeout", "idle", "", ago(5 * time.Minute), ago(2 * time.Minute)},
+		{"up, and a new one", "runs twice", "flowing", "3s ago: runs twice", ago(3 * time.Second), ago(time.Hour)},
+		{"clock of the node ahead", "timeout", "idle", "0s ago: timeout", ago(-time.Second), ago(time.Hour)},
+	} {
+		if got := lastError(c.text, c.at, c.since, c.state, now); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
