@@ -107,10 +107,12 @@ type digester struct {
 	w   http.ResponseWriter
 	r   *http.Request
 
-	done api.DigestEnd
+	start rhumb.Offset // of the log, when it was looked at last
+	done  api.DigestEnd
 }
 
 func (d *digester) run(at rhumb.Offset) error {
+	d.start = at
 	if d.q.Seek {
 		b, found, err := d.s.cfg.Logs.Seek(d.ref, d.q.Region, d.q.Life, d.q.From)
 		if err != nil {
@@ -154,6 +156,7 @@ func (d *digester) afterTrim(at rhumb.Offset) (rhumb.Offset, error) {
 	if !there || st.LogStart <= at {
 		return at, rhumb.Errorf(rhumb.KindNotFound, "the partition was deleted meanwhile, or offset %d cannot be read", at)
 	}
+	d.start = st.LogStart
 	return st.LogStart, nil
 }
 
@@ -179,6 +182,14 @@ func (d *digester) batch(b Batch) (next rhumb.Offset, err error) {
 	if crc != h.CRC {
 		line.Broken = fmt.Sprintf("CRC of its bytes is %08x, it states %08x", crc, h.CRC)
 	}
+	if b.Base < d.start && line.Broken == "" {
+		_ = d.s.eachRecord(b.Bytes, func(rec codec.Record) error { // whether they can be read is told with Records
+			if b.Base+rhumb.Offset(rec.Delta) < d.start {
+				line.Dropped++
+			}
+			return nil
+		})
+	}
 	if !d.q.Records || line.Broken != "" {
 		return next, d.out.Encode(api.DigestLine{Batch: &line})
 	}
@@ -191,7 +202,8 @@ func (d *digester) records(b Batch, line api.DigestBatch) error {
 	err := d.s.eachRecord(b.Bytes, func(rec codec.Record) error {
 		at := b.First + rhumb.Offset(rec.Delta)
 		if at >= d.q.From && at <= d.q.To {
-			lines = append(lines, api.DigestRecord{Offset: at, Hash: hex64(hashRecord(rec))})
+			lines = append(lines, api.DigestRecord{Offset: at, Hash: hex64(hashRecord(rec)),
+				Dropped: b.Base+rhumb.Offset(rec.Delta) < d.start})
 		}
 		return nil
 	})

@@ -27,12 +27,15 @@ type DigestLine struct {
 // DigestBatch describes a stored batch. Batches with equal CRC, Hash, First and
 // Last hold the same records.
 type DigestBatch struct {
-	First  rhumb.Offset `json:"first,string"` // at the origin
-	Last   rhumb.Offset `json:"last,string"`  // at the origin
-	Count  int32        `json:"count"`
-	CRC    string       `json:"crc"`              // Kafka's batch CRC32C, computed from the bytes
-	Hash   string       `json:"hash"`             // xxhash64 of the batch after its patched header, from byte 16 on
-	Broken string       `json:"broken,omitempty"` // why it or its records cannot be trusted; unreadable records are found only with Records
+	First rhumb.Offset `json:"first,string"` // at the origin
+	Last  rhumb.Offset `json:"last,string"`  // at the origin
+	Count int32        `json:"count"`
+	CRC   string       `json:"crc"`  // Kafka's batch CRC32C, computed from the bytes
+	Hash  string       `json:"hash"` // xxhash64 of the batch after its patched header, from byte 16 on
+	// Dropped is how many of its records lie below the log start, in the middle of the
+	// batch: they are stored with it and nobody is served them.
+	Dropped int32  `json:"dropped,omitempty"`
+	Broken  string `json:"broken,omitempty"` // why it or its records cannot be trusted; unreadable records are found only with Records
 }
 
 // DigestRecord describes one record. Hash covers timestamp, key, value and
@@ -40,6 +43,8 @@ type DigestBatch struct {
 type DigestRecord struct {
 	Offset rhumb.Offset `json:"offset,string"` // at the origin
 	Hash   string       `json:"hash"`
+	// Dropped says that it lies below the log start: see DigestBatch.
+	Dropped bool `json:"dropped,omitempty"`
 }
 
 // DigestEnd closes a stream.

@@ -94,7 +94,7 @@ func (f *follower) has(b *api.DigestBatch) (bool, error) {
 		}
 		f.head, f.ended = next, next == nil
 	}
-	return f.head != nil && *f.head == *b, nil
+	return f.head != nil && sameBatch(*f.head, *b), nil
 }
 
 // nextBatch gives the next batch of a digest, nil at its end.

@@ -119,7 +119,7 @@ func (c *comparison) run(ctx context.Context) error {
 func (c *comparison) step(ctx context.Context, a, b *side) error {
 	switch {
 	case a.head != nil && b.head != nil && same(a.head, b.head):
-		c.note.equal(int64(a.head.Count))
+		c.note.equal(int64(a.head.Count - max(a.head.Dropped, b.head.Dropped))) // both dropped the first ones
 		if err := a.advance(); err != nil {
 			return err
 		}
@@ -139,7 +139,14 @@ func (c *comparison) step(ctx context.Context, a, b *side) error {
 }
 
 func same(a, b *batch) bool {
-	return a.whole && b.whole && a.Broken == "" && a.DigestBatch == b.DigestBatch
+	return a.whole && b.whole && a.Broken == "" && sameBatch(a.DigestBatch, b.DigestBatch)
+}
+
+// sameBatch reports whether two regions store the same batch at the same offsets,
+// whatever each has dropped of it.
+func sameBatch(a, b api.DigestBatch) bool {
+	a.Dropped, b.Dropped = 0, 0
+	return a == b
 }
 
 // before reports whether x lies wholly before y; nothing lies behind everything.
@@ -215,7 +222,9 @@ func (c *comparison) recordStep(a, b *recordStream) error {
 		return b.advance()
 	case a.head.broken == "" && b.head.broken == "":
 		if a.head.hash == b.head.hash {
-			c.note.equal(1)
+			if !a.head.dropped && !b.head.dropped {
+				c.note.equal(1)
+			}
 		} else {
 			c.note.differ(a.head.span(), 1, "")
 		}
@@ -245,6 +254,7 @@ type item struct {
 	First, Last rhumb.Offset
 	records     int64
 	hash        string
+	dropped     bool
 	broken      string
 }
 
@@ -273,7 +283,7 @@ func (s *recordStream) advance() error {
 		var next item
 		switch {
 		case line.Record != nil:
-			next = item{First: line.Record.Offset, Last: line.Record.Offset, records: 1, hash: line.Record.Hash}
+			next = item{First: line.Record.Offset, Last: line.Record.Offset, records: 1, hash: line.Record.Hash, dropped: line.Record.Dropped}
 		case line.Batch != nil && line.Batch.Broken != "":
 			next = item{First: max(line.Batch.First, s.span.From), Last: min(line.Batch.Last, s.span.To),
 				records: int64(line.Batch.Count), broken: line.Batch.Broken}

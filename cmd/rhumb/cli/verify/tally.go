@@ -106,9 +106,9 @@ func (t *tally) explain(side int, r Range, records int64) {
 			return
 		}
 	}
-	reason := "retention, or before the edge's start"
+	reason := "retention, deletion, or before the edge's start"
 	if side == t.source {
-		reason = "retention"
+		reason = "retention or deletion"
 	}
 	t.explainAs(side, reason, r, records)
 }

@@ -256,11 +256,23 @@ func TestG08GapsAreExplainedNotHidden(t *testing.T) {
 func TestRetentionIsExplained(t *testing.T) {
 	m := filled(t)
 	log(m.eu).Trim(4) // 4 of its 5 own records
-	want(t, m.verify(t), Equal, "explained in eu: 4 at [0-3]: retention")
+	want(t, m.verify(t), Equal, "explained in eu: 4 at [0-3]: retention or deletion")
 	log(m.us).Trim(3)
 	want(t, m.verify(t), Equal, "explained in us: 3 at [0-2]: retention")
 	log(m.eu).Trim(7) // all own, and us's first batch up to its middle
 	want(t, m.verify(t), Unknown, "origin us equal", "explained in eu: 5 at [0-4]: retention", "nothing to compare")
+}
+
+// What was deleted from the middle of a batch is stored with the batch and served by
+// nobody: it is not among the equal records.
+func TestRecordsBelowTheLogStartAreNotCounted(t *testing.T) {
+	m := newMesh(t)
+	publish(m.us, 10, 90)
+	log(m.eu).CopyFrom(log(m.us))
+	log(m.us).Trim(50)
+	want(t, m.verify(t), Equal, "compared 50-99 records 50", "explained in us: 10 at [0-9]: retention or deletion")
+	log(m.eu).Trim(70)
+	want(t, m.verify(t), Equal, "compared 70-99 records 30")
 }
 
 func TestStartOfEdgeIsExplained(t *testing.T) {
@@ -268,7 +280,7 @@ func TestStartOfEdgeIsExplained(t *testing.T) {
 	publish(m.us, 2, 2)
 	log(m.eu).Account(log(m.us), 1, 1)
 	log(m.eu).Receive(log(m.us).Batches()[1])
-	want(t, m.verify(t), Equal, "compared 2-3 records 2", "explained in eu: 2 at [0-1]: retention, or before the edge's start")
+	want(t, m.verify(t), Equal, "compared 2-3 records 2", "explained in eu: 2 at [0-1]: retention, deletion, or before the edge's start")
 }
 
 func TestUnknownWhereNothingCanBeCompared(t *testing.T) {
