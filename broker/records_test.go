@@ -150,3 +150,46 @@ func TestP80FetchWaits(t *testing.T) {
 		time.Sleep(time.Minute) // the producer ends
 	})
 }
+
+// A count that the bytes of a batch cannot hold is refused by the header alone: it
+// would take offsets that nobody ever uses.
+func TestCountOutOfProportion(t *testing.T) {
+	f := newFixture(t, nil)
+	smallest := []byte{12, 0, 0, 0, 1, 1, 0} // no key, no value, no headers
+	if a := f.append(brokertest.Batch{Times: []int64{1}, Records: smallest}); a.Err != nil {
+		t.Fatalf("the smallest record: %v", a.Err)
+	}
+	zeros := brokertest.Batch{Times: make([]int64, 50_000)}.Bytes()
+	for _, p := range codectest.Packings {
+		if a := f.appendBytes(p.Batch(zeros)); a.Err != nil {
+			t.Errorf("%s: records that compress well: %v", p.Name, a.Err)
+		}
+	}
+	for name, b := range map[string]brokertest.Batch{
+		"no records":       {Times: make([]int64, 3), Records: []byte{}},
+		"two in the space": {Times: make([]int64, 2), Records: smallest},
+		"gzip":             {Times: make([]int64, 100_000), Records: make([]byte, 30), Attributes: 1},
+		"snappy":           {Times: make([]int64, 100_000), Records: make([]byte, 30), Attributes: 2},
+		"lz4":              {Times: make([]int64, 100_000), Records: make([]byte, 30), Attributes: 3},
+		"zstd":             {Times: make([]int64, 200_000), Records: make([]byte, 30), Attributes: 4},
+	} {
+		if a := f.append(b); rhumb.KindOf(a.Err) != rhumb.KindInvalid {
+			t.Errorf("%s: %d records: %v", name, len(b.Times), a.Err)
+		}
+	}
+}
+
+// What consumers cannot read past is refused where records are looked at.
+func TestRecordsThatStopConsumers(t *testing.T) {
+	f := newFixture(t, map[string]string{"validate": "full"})
+	for name, record := range map[string][]byte{
+		"negative header count": {12, 0, 0, 0, 1, 1, 5},
+		"long key length":       {22, 0, 0, 0, 0x81, 0x80, 0x80, 0x80, 0x80, 0, 1, 0},
+		"huge null":             {24, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f, 1, 0, 0},
+		"long offset delta":     {22, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0, 1, 1, 0},
+	} {
+		if a := f.append(brokertest.Batch{Times: []int64{1}, Records: record}); rhumb.KindOf(a.Err) != rhumb.KindCorrupt {
+			t.Errorf("%s: %v", name, a.Err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/codec"
@@ -51,6 +52,8 @@ func (b *Broker) checkBatch(batch []byte, s settings) (codec.BatchHeader, error)
 		return h, err
 	}
 	switch {
+	case h.Count > mostRecords(h):
+		return h, rhumb.Errorf(rhumb.KindInvalid, "batch says %d records, which its %d bytes cannot hold", h.Count, h.Size)
 	case h.BaseOffset != 0:
 		return h, rhumb.Errorf(rhumb.KindInvalid, "batch has base offset %d, which a producer does not know", h.BaseOffset)
 	case h.Attributes&codec.AttrControl != 0:
@@ -82,6 +85,21 @@ func (b *Broker) checkBatch(batch []byte, s settings) (codec.BatchHeader, error)
 		return h, rhumb.Errorf(rhumb.KindInvalid, "%w: batch: %s", ErrTimestamp, text)
 	}
 	return h, nil
+}
+
+// smallestRecord is the size of a record without key, value and headers.
+const smallestRecord = 7
+
+// expansion is how many bytes a compressed byte can become at the most, by codec:
+// none, gzip, snappy, lz4, zstd (a block of 128 KiB in four bytes).
+var expansion = [...]int64{1, 1032, 32, 256, 1 << 15}
+
+// mostRecords is how many records a batch can have by its size. Records are not
+// looked at; but a count that is out of all proportion would take offsets that
+// nobody ever uses.
+func mostRecords(h codec.BatchHeader) int32 {
+	room := int64(h.Size-codec.BatchHeaderSize) * expansion[h.Attributes&codec.AttrCodecMask]
+	return int32(min(room/smallestRecord, math.MaxInt32))
 }
 
 // noTimestamp is what a record without a time carries.

@@ -66,7 +66,7 @@ func TestProduceRefusals(t *testing.T) {
 		"no such topic":               {"absent", 9, one.Bytes(), codeUnknownTopicOrPartition},
 		"bad topic":                   {"a b", 9, one.Bytes(), codeInvalidTopic},
 		"no key in a compacted topic": {"compact", 9, brokertest.Batch{Times: []int64{1}, NoKeys: true}.Bytes(), codeInvalidRecord},
-		"damaged record":              {"compact", 9, brokertest.Batch{Times: []int64{1}, Records: []byte{200, 1, 1}}.Bytes(), codeCorruptMessage},
+		"damaged record":              {"compact", 9, brokertest.Batch{Times: []int64{1}, Records: []byte{200, 1, 1, 0, 0, 0, 0}}.Bytes(), codeCorruptMessage},
 	} {
 		if p := h.produced(tc.topic, tc.version, tc.batch); p.ErrorCode != tc.code || p.BaseOffset != -1 || tc.version >= 8 && p.ErrorMessage == nil {
 			t.Errorf("%s: %+v, want code %d", name, p, tc.code)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -72,7 +73,7 @@ func (r *Records) next(whole bool) Record {
 		return Record{}
 	}
 	r.rest = binary.MaxVarintLen64
-	size := r.varint()
+	size := r.short()
 	if r.err == nil && (size < 0 || size > r.left) {
 		r.err = errTooLong
 		if size < 0 {
@@ -120,14 +121,17 @@ func (r *Records) fail() {
 func (r *Records) body(whole bool) (rec Record) {
 	r.skip(1) // attributes: none are defined
 	rec.Timestamp = r.header.FirstTimestamp + r.varint()
-	rec.Delta = r.varint()
+	rec.Delta = r.short()
 	if r.header.Attributes&AttrLogAppendTime != 0 {
 		rec.Timestamp = r.header.MaxTimestamp // one time for the whole batch
 	}
 	rec.Key = r.part()
 	rec.Value = r.part()
 	rec.HasKey = rec.Key != nil
-	count := r.varint()
+	count := r.short()
+	if count < 0 && r.err == nil {
+		r.err = errors.New("negative number of headers")
+	}
 	from := r.at
 	for n := count; n > 0 && r.err == nil; n-- {
 		if r.part() == nil && r.err == nil {
@@ -139,14 +143,14 @@ func (r *Records) body(whole bool) (rec Record) {
 		r.err = errors.New("bytes left over")
 	}
 	if whole && r.err == nil {
-		rec.Headers = Headers{int(max(count, 0)), r.buf[from:r.at]}
+		rec.Headers = Headers{int(count), r.buf[from:r.at]}
 	}
 	return rec
 }
 
 // part reads a length and skips that many bytes; nil is null.
 func (r *Records) part() []byte {
-	n := r.varint()
+	n := r.short()
 	if n < 0 || r.err != nil {
 		return nil
 	}
@@ -181,6 +185,17 @@ func (r *Records) skip(n int64) []byte {
 		}
 	}
 	return []byte{}
+}
+
+// short reads a number of 32 bits: lengths, counts, offset deltas. Longer ones are an
+// error, even if their value would fit: consumers read five bytes at the most.
+func (r *Records) short() int64 {
+	before := r.rest
+	v := r.varint()
+	if r.err == nil && (before-r.rest > binary.MaxVarintLen32 || v < math.MinInt32 || v > math.MaxInt32) {
+		r.err = errors.New("number too long")
+	}
+	return v
 }
 
 // varint reads a number within the record.
