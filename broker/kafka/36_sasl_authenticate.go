@@ -77,6 +77,7 @@ var rawToken = &api{key: saslAuthenticateKey, handle: saslRaw}
 
 // readToken reads a raw token: its length, then the token.
 func (c *conn) readToken() (*request, error) {
+	until := time.Now().Add(c.server.cfg.IOTimeout)
 	if err := c.setReadDeadline(c.server.cfg.IOTimeout); err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func (c *conn) readToken() (*request, error) {
 	}
 	r := &request{conn: c, api: rawToken, raw: true, arrived: time.Now(), caller: c.at.anonymous}
 	var err error
-	if r.body, err = c.readBody(r, n); err != nil {
+	if r.body, err = c.readBody(r, n, until); err != nil {
 		r.release()
 		return nil, err
 	}

@@ -92,15 +92,22 @@ func decodes[T any, P interface {
 	}
 }
 
-// decode reads the body of a request. Afterwards the request holds only what
-// the decoded form takes.
+// decode reads the body of a request, which holds what the decoded form takes. While
+// it is decoded it may take more: that has a budget of its own, in which only whole
+// requests wait, and for moments.
 func decode[T any, P interface {
 	*T
 	kmsg.Request
 }](r *request) (P, error) {
 	req := P(new(T))
 	req.SetVersion(r.version)
-	if err := req.ReadFrom(r.body); err != nil {
+	room := int64(len(r.body)) * decodeFactor
+	if err := r.conn.server.decoding.Acquire(r.conn.ctx, room); err != nil {
+		return nil, err
+	}
+	err := req.ReadFrom(r.body)
+	r.conn.server.decoding.Release(room)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %s version %d: %w", errMalformed, kmsg.NameForKey(r.api.key), r.version, err)
 	}
 	r.hold(int64(len(r.body)) * decodedFactor)

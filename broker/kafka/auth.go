@@ -40,6 +40,9 @@ type auth struct {
 	expires   time.Time  // when the login does; zero: never
 }
 
+// over reports whether the time for the first login has run out.
+func (a *auth) over() bool { return !a.by.IsZero() && !time.Now().Before(a.by) }
+
 var (
 	errLogin   = errors.New("login refused")
 	errNoLogin = errors.New("request before login")

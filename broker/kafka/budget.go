@@ -2,17 +2,24 @@ package kafka
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
 // budget bounds bytes that are held on behalf of all connections. Waiters are
 // served first come, first served, so a large request is not starved by small
-// ones.
+// ones. A share of it can be kept for small requests, which have a queue of their own:
+// they do not wait for large ones. While a large one waits they have that share only.
 type budget struct {
-	mu      sync.Mutex
-	free    int64
-	waiters []*budgetWaiter
+	mu        sync.Mutex
+	free      int64
+	share     int64 // of small requests
+	smallHeld int64
+	large     queue
+	small     queue
 }
+
+type queue []*budgetWaiter
 
 type budgetWaiter struct {
 	n     int64
@@ -21,16 +28,28 @@ type budgetWaiter struct {
 
 func newBudget(n int64) *budget { return &budget{free: n} }
 
+// newSharedBudget makes a budget with a share for small requests.
+func newSharedBudget(n, share int64) *budget { return &budget{free: n, share: share} }
+
 // Acquire implements broker.Budget. n is at most the whole budget.
-func (b *budget) Acquire(ctx context.Context, n int64) error {
+func (b *budget) Acquire(ctx context.Context, n int64) error { return b.acquire(ctx, n, false) }
+
+// TryAcquire implements broker.Budget.
+func (b *budget) TryAcquire(n int64) bool { return b.try(n, false) }
+
+// Release implements broker.Budget.
+func (b *budget) Release(n int64) { b.release(n, false) }
+
+func (b *budget) acquire(ctx context.Context, n int64, small bool) error {
 	b.mu.Lock()
-	if len(b.waiters) == 0 && b.free >= n {
-		b.free -= n
+	q := b.queue(small)
+	if len(*q) == 0 && b.fits(n, small) {
+		b.take(n, small)
 		b.mu.Unlock()
 		return nil
 	}
 	w := &budgetWaiter{n: n, ready: make(chan struct{})}
-	b.waiters = append(b.waiters, w)
+	*q = append(*q, w)
 	b.mu.Unlock()
 	select {
 	case <-w.ready:
@@ -39,43 +58,81 @@ func (b *budget) Acquire(ctx context.Context, n int64) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := range b.waiters {
-		if b.waiters[i] == w {
-			b.waiters = append(b.waiters[:i], b.waiters[i+1:]...)
-			b.serve() // those behind may fit
-			return ctx.Err()
-		}
+	if i := slices.Index(*q, w); i >= 0 {
+		*q = slices.Delete(*q, i, i+1)
+	} else {
+		b.take(-n, small) // served just now
 	}
-	b.free += n // served just now
-	b.serve()
+	b.serve() // those behind may fit
 	return ctx.Err()
 }
 
-// TryAcquire implements broker.Budget.
-func (b *budget) TryAcquire(n int64) bool {
+func (b *budget) try(n int64, small bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.waiters) > 0 || b.free < n {
+	if len(*b.queue(small)) > 0 || !b.fits(n, small) {
 		return false
 	}
-	b.free -= n
+	b.take(n, small)
 	return true
 }
 
-// Release implements broker.Budget.
-func (b *budget) Release(n int64) {
+func (b *budget) release(n int64, small bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.free += n
+	b.take(-n, small)
 	b.serve()
 }
 
-// serve wakes the waiters that fit; mu is held.
+// pressed reports whether somebody waits.
+func (b *budget) pressed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.large)+len(b.small) > 0
+}
+
+// has reports whether so much is free.
+func (b *budget) has(n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.free >= n
+}
+
+// The rest is called with mu held.
+
+func (b *budget) queue(small bool) *queue {
+	if small {
+		return &b.small
+	}
+	return &b.large
+}
+
+func (b *budget) take(n int64, small bool) {
+	b.free -= n
+	if small {
+		b.smallHeld += n
+	}
+}
+
+func (b *budget) fits(n int64, small bool) bool {
+	if small {
+		return n <= b.free && (len(b.large) == 0 || b.smallHeld+n <= b.share)
+	}
+	return n <= b.free-max(0, b.share-b.smallHeld)
+}
+
+// serve wakes the waiters that fit.
 func (b *budget) serve() {
-	for len(b.waiters) > 0 && b.waiters[0].n <= b.free {
-		w := b.waiters[0]
-		b.free -= w.n
-		b.waiters = b.waiters[1:]
-		close(w.ready)
+	for served := true; served; {
+		served = false
+		for _, small := range []bool{true, false} {
+			if q := b.queue(small); len(*q) > 0 && b.fits((*q)[0].n, small) {
+				w := (*q)[0]
+				*q = (*q)[1:]
+				b.take(w.n, small)
+				close(w.ready)
+				served = true
+			}
+		}
 	}
 }

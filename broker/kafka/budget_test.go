@@ -80,3 +80,29 @@ func TestLimiterCountsWhatItHides(t *testing.T) {
 		}
 	})
 }
+
+// Small requests have a share, and no more while a large one waits.
+func TestBudgetShareOfSmallRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newSharedBudget(100, 20)
+		if b.try(81, false) || !b.try(80, false) {
+			t.Fatal("large requests have 80 of 100")
+		}
+		large, small := make(chan error, 1), make(chan error, 1)
+		go func() { large <- b.acquire(t.Context(), 60, false) }()
+		synctest.Wait()
+		if !b.try(15, true) || b.try(6, true) || !b.pressed() {
+			t.Fatal("small ones have 20 while a large one waits")
+		}
+		go func() { small <- b.acquire(t.Context(), 10, true) }()
+		synctest.Wait()
+		b.release(80, false)
+		synctest.Wait()
+		if len(large) != 1 || len(small) != 1 || b.pressed() || b.free != 15 || b.smallHeld != 25 {
+			t.Fatalf("large %d, small %d served, %d free, %d held by small ones", len(large), len(small), b.free, b.smallHeld)
+		}
+		if !b.try(15, true) {
+			t.Error("small ones may have all when no large one waits")
+		}
+	})
+}

@@ -94,9 +94,9 @@ func (c Config) Validate() error {
 	case d.MaxRequest < 0 || d.MaxSmallRequest < 0 || d.MaxInFlight < 0 || d.MaxConnections < 0 || d.MaxSessions < 0 || d.AnswerBudget < 0 || d.MaxPerAddress < 0 || d.AcceptRate < 0 ||
 		d.IdleTimeout < 0 || d.IOTimeout < 0 || d.FailedLoginDelay < 0:
 		return rhumb.Errorf(rhumb.KindInvalid, "kafka: negative limit")
-	case int64(d.MaxRequest) > d.RequestBudget || int64(d.MaxSmallRequest)*decodeFactor > d.RequestBudget:
+	case int64(d.MaxRequest) > d.RequestBudget || int64(d.MaxSmallRequest)*decodedFactor > d.RequestBudget:
 		return rhumb.Errorf(rhumb.KindInvalid, "kafka: a request budget of %d bytes holds no request of %d", d.RequestBudget,
-			max(d.MaxRequest, d.MaxSmallRequest*decodeFactor))
+			max(d.MaxRequest, d.MaxSmallRequest*decodedFactor))
 	case int64(d.FetchMaxBytes) > d.FetchBudget:
 		return rhumb.Errorf(rhumb.KindInvalid, "kafka: a fetch of %d bytes is above the budget of %d", d.FetchMaxBytes, d.FetchBudget)
 	}

@@ -345,7 +345,7 @@ func TestP83FetchesShareABudget(t *testing.T) {
 	waitFor(t, "fetches that wait", func() bool {
 		h.server.fetches.mu.Lock()
 		defer h.server.fetches.mu.Unlock()
-		return len(h.server.fetches.waiters) == len(waiting)
+		return len(h.server.fetches.large) == len(waiting)
 	})
 	h.server.fetches.Release(4096)
 	for _, c := range waiting {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,6 +18,7 @@ var (
 	errForeign    = errors.New("not the kafka protocol")
 	errUnknownAPI = errors.New("unknown api or version")
 	errTooLarge   = errors.New("request too large")
+	errStalled    = errors.New("request comes too slowly")
 	errBusy       = errors.New("no room for the request in time")
 	errUnread     = errors.New("no room for the answer in time")
 	errRefused    = errors.New("request without an answer failed")
@@ -30,8 +32,26 @@ const (
 	decodedFactor = 4
 )
 
-// firstRead bounds the room that is made for a request before any of it came.
-const firstRead = 1 << 20
+// First steps of the room that is made for a request before any of it came; from
+// there on it doubles with what has come. The large one, which most Produce requests
+// fit into, is taken while the node has much room left.
+const (
+	firstRead    = 1 << 20 // of a Produce
+	firstSmall   = 64 << 10
+	firstCareful = 4 << 10
+)
+
+// Requests up to smallRequest have a share of the budget that larger ones cannot
+// take, so that who asks little does not wait for who sends much, slowly.
+const smallRequest = 64 << 10
+
+// While somebody waits for the budget, a request of which less than stallBytes came
+// in stallTime (or than what is missing) loses its connection: what it holds is
+// needed. Else it has IOTimeout.
+const (
+	stallTime  = 2 * time.Second
+	stallBytes = 4 << 10
+)
 
 // prefixSize is length, API key and version: enough to judge a request.
 const prefixSize = 8
@@ -55,6 +75,7 @@ type request struct {
 	body        []byte  // after the header
 	room        *buffer // that body is in, if nothing of the request outlives it
 	held        int64   // of the server's request budget
+	small       bool    // it may take the share of small requests
 	kept        int64   // of its answer budget, for the encoded answer
 	appending   bool    // the appends give back what is held, when the region is done with body
 }
@@ -63,7 +84,7 @@ type request struct {
 // than before.
 func (r *request) hold(n int64) {
 	if n < r.held {
-		r.conn.server.requests.Release(r.held - n)
+		r.conn.server.requests.release(r.held-n, r.small)
 		r.held = n
 	}
 }
@@ -92,6 +113,7 @@ func (c *conn) readRequest() (*request, error) {
 		}
 		return nil, err
 	}
+	until := time.Now().Add(c.server.cfg.IOTimeout)
 	if err := c.setReadDeadline(c.server.cfg.IOTimeout); err != nil {
 		return nil, err
 	}
@@ -109,7 +131,7 @@ func (c *conn) readRequest() (*request, error) {
 	if err := c.admit(r.api.key, size); err != nil {
 		return nil, err
 	}
-	raw, err := c.readBody(r, size-(prefixSize-4))
+	raw, err := c.readBody(r, size-(prefixSize-4), until)
 	if err == nil {
 		err = r.parseHeader(raw)
 	}
@@ -146,21 +168,24 @@ func (r *request) resolve(key int16, size int64) error {
 // readBody reads n bytes. Room is made and reserved as they arrive, so that a
 // client which only claims to send much holds little. Only a Produce's room is
 // used again: what others were decoded to may still point into it.
-func (c *conn) readBody(r *request, n int64) ([]byte, error) {
-	factor := int64(decodeFactor)
+func (c *conn) readBody(r *request, n int64, until time.Time) ([]byte, error) {
+	factor, first := int64(decodedFactor), int64(firstSmall)
 	if r.api.key == produceKey {
-		factor = 1
+		factor, first = 1, firstRead
 	}
-	until := time.Now().Add(c.server.cfg.IOTimeout)
+	if !c.server.requests.has(c.server.cfg.RequestBudget/2 + first*factor) {
+		first = firstCareful
+	}
+	r.small = n <= smallRequest
 	var buf []byte
 	for have := int64(0); have < n; {
-		room := min(n, max(firstRead, 2*have))
-		if err := c.reserve(until, (room-have)*factor); err != nil {
+		room := min(n, max(first, 2*have))
+		if err := c.reserve(until, (room-have)*factor, r.small); err != nil {
 			return nil, fmt.Errorf("%w: %d bytes", errBusy, n)
 		}
 		r.held += (room - have) * factor
 		grown := r.grow(buf, room)
-		if _, err := io.ReadFull(c.in, grown[have:]); err != nil {
+		if err := c.fill(grown[have:], until); err != nil {
 			return nil, err
 		}
 		buf, have = grown, room
@@ -168,14 +193,37 @@ func (c *conn) readBody(r *request, n int64) ([]byte, error) {
 	return buf, nil
 }
 
+// fill reads until b is full.
+func (c *conn) fill(b []byte, until time.Time) error {
+	for {
+		wait := min(stallTime, time.Until(until))
+		if wait <= 0 {
+			return os.ErrDeadlineExceeded
+		}
+		if err := c.setReadDeadline(wait); err != nil {
+			return err
+		}
+		n, err := io.ReadFull(c.in, b)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, os.ErrDeadlineExceeded) || c.auth.over():
+			return err
+		case n < min(stallBytes, len(b)) && c.server.requests.pressed():
+			return fmt.Errorf("%w: %d bytes came in %v, and others wait for the room", errStalled, n, stallTime)
+		}
+		b = b[n:]
+	}
+}
+
 // reserve takes n bytes of the server's budget, waiting for them until then.
-func (c *conn) reserve(until time.Time, n int64) error {
-	if c.server.requests.TryAcquire(n) {
+func (c *conn) reserve(until time.Time, n int64, small bool) error {
+	if c.server.requests.try(n, small) {
 		return nil
 	}
 	ctx, cancel := context.WithDeadline(c.ctx, until)
 	defer cancel()
-	return c.server.requests.Acquire(ctx, n)
+	return c.server.requests.acquire(ctx, n, small)
 }
 
 // grow gives n bytes that start with what buf has.

@@ -26,7 +26,8 @@ type Server struct {
 	cfg      Config
 	broker   *broker.Broker
 	log      *slog.Logger
-	requests *budget
+	requests *budget // requests that are read or worked on
+	decoding *budget // what codecs may take at most while they decode
 	fetches  *budget
 	answers  *budget // encoded answers but fetched data
 	sessions *sessions
@@ -67,7 +68,8 @@ func New(cfg Config) (*Server, error) {
 		cfg:      cfg,
 		broker:   cfg.Broker,
 		log:      cfg.Logger.With("component", "kafka"),
-		requests: newBudget(cfg.RequestBudget),
+		requests: newSharedBudget(cfg.RequestBudget, min(cfg.RequestBudget/8, cfg.RequestBudget-int64(cfg.MaxRequest))),
+		decoding: newBudget(int64(cfg.MaxSmallRequest) * decodeFactor),
 		fetches:  newBudget(cfg.FetchBudget),
 		answers:  newBudget(cfg.AnswerBudget),
 		sessions: newSessions(cfg.MaxSessions),

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"encoding/binary"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,5 +124,71 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 		if rested := time.Since(began); rested != time.Hour {
 			t.Errorf("closed after %v", rested)
 		}
+	})
+}
+
+// begun begins a request of n bytes and sends so much of it.
+func (c *rawConn) begun(key int16, n, sent int) {
+	b := binary.BigEndian.AppendUint32(nil, uint32(n))
+	b = binary.BigEndian.AppendUint16(b, uint16(key))
+	b = append(b, 0, 3, 0, 0, 0, 0, 0xff, 0xff) // version, correlation id, no client id
+	_, _ = c.nc.Write(append(b, make([]byte, max(0, sent-len(b)))...)) // the server may close meanwhile
+}
+
+// Connections that begin requests and do not go on hold up nobody: neither many that
+// only say that much will come, nor few of which nearly all came.
+func TestI9HalfOpenRequestsHoldNobodyUp(t *testing.T) {
+	for name, half := range map[string]struct {
+		key            int16
+		clients        int
+		announced, out int
+	}{
+		"many that say much":     {produceKey, 600, 90 << 20, 14},
+		"many that say metadata": {int16(3), 600, 1 << 20, 14},
+		"few that sent much":     {produceKey, 5, 90 << 20, 63 << 20},
+		"some that sent most":    {int16(3), 70, 1 << 20, 1<<20 - 10},
+		"many that sent little":  {int16(3), 1000, 60 << 10, 59 << 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := quietServer(t, nil)
+				for range half.clients {
+					c := piped(t, s, Listener{})
+					go c.begun(half.key, half.announced, half.out)
+				}
+				synctest.Wait()
+				began := time.Now()
+				ask[*kmsg.MetadataResponse](piped(t, s, Listener{}), metadataRequest())
+				if took := time.Since(began); took > 2*stallTime {
+					t.Errorf("a small request was answered after %v", took)
+				}
+				large := kmsg.NewPtrMetadataRequest()
+				large.Version = 9
+				large.Topics = make([]kmsg.MetadataRequestTopic, 20_000)
+				for i := range large.Topics {
+					large.Topics[i].Topic = new("no such topic")
+				}
+				ask[*kmsg.MetadataResponse](piped(t, s, Listener{}), large)
+				if took := time.Since(began); took > 4*stallTime {
+					t.Errorf("a large request was answered after %v", took)
+				}
+			})
+		})
+	}
+}
+
+// While nobody waits for room a slow client has its time.
+func TestSlowRequestHasItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := quietServer(t, nil)
+		c := piped(t, s, Listener{})
+		whole := frame(metadataRequest("t"), 1)
+		for i := range whole {
+			if _, err := c.nc.Write(whole[i : i+1]); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(DefaultIOTimeout * 9 / 10 / time.Duration(len(whole)))
+		}
+		c.receive(1)
 	})
 }
