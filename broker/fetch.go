@@ -37,7 +37,15 @@ type FetchLimits struct {
 	MaxBytes int
 	MaxWait  time.Duration
 	Budget   Budget
+	// Reserve is for a fetch that finds nothing free in Budget: it takes up to
+	// ReserveShare bytes of it and answers with that. nil: it waits for Budget.
+	Reserve Budget
 }
+
+// ReserveShare is what a fetch takes of the reserve at the most, unless its first
+// batch is larger. Readers that do not take their answers in hold Budget; with the
+// reserve the others go on, in smaller steps.
+const ReserveShare = 256 << 10
 
 // Budget bounds the bytes that fetches of a node hold.
 type Budget interface {
@@ -58,6 +66,7 @@ type Fetch struct {
 	failed bool
 	tight  bool  // the node's budget is used up: answer with what there is
 	held   int64 // of the budget
+	spare  int64 // of the reserve
 }
 
 type fetchPart struct {
@@ -83,7 +92,14 @@ func (b *Broker) Fetch(ctx context.Context, items []FetchItem, limits FetchLimit
 	for i := range f.parts {
 		answers[i] = f.parts[i].answer
 	}
-	return answers, func() { limits.Budget.Release(f.held) }
+	return answers, f.release
+}
+
+func (f *Fetch) release() {
+	f.limits.Budget.Release(f.held)
+	if f.spare > 0 {
+		f.limits.Reserve.Release(f.spare)
+	}
 }
 
 func (f *Fetch) open(p *fetchPart, item FetchItem) {
@@ -179,13 +195,15 @@ func (f *Fetch) readPart(ctx context.Context, p *fetchPart) {
 		return
 	}
 	room = max(room, 1)
-	if !f.reserve(ctx, int64(room)) {
+	granted, from := f.reserve(ctx, int64(room))
+	if granted == 0 {
 		f.tight = true
 		return
 	}
+	room = int(granted)
 	batches, err := f.b.region.Read(p.ref, Query{From: p.next, Limit: state.End, MaxBytes: room})
 	used := f.take(p, batches, room)
-	f.settle(int64(room), int64(used))
+	f.settle(from, granted, int64(used))
 	if err != nil {
 		f.fail(p, err)
 	}
@@ -195,27 +213,38 @@ func (f *Fetch) readPart(ctx context.Context, p *fetchPart) {
 // answers with nothing, and the client comes again.
 const budgetWait = 10 * time.Second
 
-// reserve takes bytes from the node's budget before they are read. Only a fetch
-// that has nothing yet waits for them, so two fetches never wait for each other.
-func (f *Fetch) reserve(ctx context.Context, n int64) bool {
-	if f.limits.Budget.TryAcquire(n) {
-		return true
+// reserve takes up to n bytes before they are read, and tells whose they are. Only a
+// fetch that has nothing yet waits for them, so two fetches never wait for each other.
+func (f *Fetch) reserve(ctx context.Context, n int64) (granted int64, from Budget) {
+	from = f.limits.Budget
+	if f.spare == 0 && from.TryAcquire(n) {
+		return n, from
 	}
-	if f.held > 0 {
-		return false
+	if f.held+f.spare > 0 {
+		return 0, nil
+	}
+	if f.limits.Reserve != nil {
+		n, from = min(n, ReserveShare), f.limits.Reserve
 	}
 	ctx, cancel := context.WithTimeout(ctx, budgetWait)
 	defer cancel()
-	return f.limits.Budget.Acquire(ctx, n) == nil
+	if from.Acquire(ctx, n) != nil {
+		return 0, nil
+	}
+	return n, from
 }
 
 // settle gives back what was reserved and not used. A single batch may be
 // larger than what was reserved for it; that overdraft is bounded by the
 // largest batch.
-func (f *Fetch) settle(reserved, used int64) {
+func (f *Fetch) settle(from Budget, reserved, used int64) {
 	kept := min(reserved, used)
-	f.limits.Budget.Release(reserved - kept)
-	f.held += kept
+	from.Release(reserved - kept)
+	if from == f.limits.Budget {
+		f.held += kept
+	} else {
+		f.spare += kept
+	}
 }
 
 // take appends the batches that fit and gives their size.

@@ -67,13 +67,19 @@ func (r *Region) Deletions(name rhumb.Topic) uint64 { return r.shards[0].Deletio
 // CreateTopic makes a topic and waits until all its partitions are usable. If it
 // exists, it gives what is there and an error of kind exists. A topic that is
 // born under a lower deletion count than the name has is refused as fenced, one
-// for whose partitions there is no room with [ErrPartitionLimit].
+// for whose partitions there is no room with [ErrPartitionLimit]. A disk that is short
+// of space refuses as it does for producers.
 func (r *Region) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, error) {
 	if err := spec.Topic.Validate(); err != nil {
 		return TopicInfo{}, err
 	}
 	if spec.Partitions < 1 || spec.Partitions > MaxPartitions {
 		return TopicInfo{}, rhumb.Errorf(rhumb.KindInvalid, "topic %s: %d partitions, must be 1 to %d", spec.Topic, spec.Partitions, MaxPartitions)
+	}
+	if _, exists := r.Topic(spec.Topic); !exists {
+		if err := r.cfg.Store.Writable(); err != nil {
+			return TopicInfo{}, err // what is left is for what must be written
+		}
 	}
 	id := rhumb.NewUUID()
 	t, err := r.shards[0].CreateTopic(ctx, shard.TopicRequest{
@@ -139,6 +145,9 @@ func (r *Region) GrowTopic(ctx context.Context, name rhumb.Topic, n int32) (Topi
 	case n < 1 || n > MaxPartitions:
 		return t, rhumb.Errorf(rhumb.KindInvalid, "topic %s: %d partitions, must be 1 to %d", name, n, MaxPartitions)
 	case int(n) > len(t.Partitions):
+		if err := r.cfg.Store.Writable(); err != nil {
+			return t, err
+		}
 		if _, err := r.shards[0].GrowTopic(ctx, t.ID, r.place(t.ID, n), r.cfg.PartitionLimit); err != nil {
 			return t, err
 		}

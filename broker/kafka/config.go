@@ -49,7 +49,8 @@ type Config struct {
 	// RequestBudget bounds what requests of all connections hold. A connection
 	// whose request does not fit waits, at most IOTimeout. Default 256 MiB.
 	RequestBudget int64
-	// FetchBudget bounds what fetches hold from reading to sending. A fetch that
+	// FetchBudget bounds what fetches hold from reading to sending; an eighth of it
+	// comes on top, for fetches that find it used up and take little. A fetch that
 	// finds nothing free waits, or answers with less. Default 128 MiB.
 	FetchBudget int64
 	// AnswerBudget bounds encoded answers, but for fetched data, that wait to be

@@ -335,6 +335,15 @@ func TestP83FetchesShareABudget(t *testing.T) {
 	if err := h.server.fetches.Acquire(h.ctx(), 4096); err != nil { // as a client that reads slowly
 		t.Fatal(err)
 	}
+	c := h.dial()
+	least := decodeAnswer[*kmsg.FetchResponse](c, fetchRequest("t", 0), c.receive(c.send(fetchRequest("t", 0))))
+	if p := least.Topics[0].Partitions[0]; p.ErrorCode != 0 || len(p.RecordBatches) == 0 {
+		t.Fatalf("beside one who reads slowly: code %d, %d bytes", p.ErrorCode, len(p.RecordBatches))
+	}
+	waitFor(t, "the reserve back", func() bool { return left(h.server.spare) == broker.ReserveShare })
+	if err := h.server.spare.Acquire(h.ctx(), broker.ReserveShare); err != nil { // as many of them
+		t.Fatal(err)
+	}
 	var waiting []*rawConn
 	req := fetchRequest("t", 0)
 	for range 20 {
@@ -343,10 +352,11 @@ func TestP83FetchesShareABudget(t *testing.T) {
 		waiting = append(waiting, c)
 	}
 	waitFor(t, "fetches that wait", func() bool {
-		h.server.fetches.mu.Lock()
-		defer h.server.fetches.mu.Unlock()
-		return len(h.server.fetches.large) == len(waiting)
+		h.server.spare.mu.Lock()
+		defer h.server.spare.mu.Unlock()
+		return len(h.server.spare.large) == len(waiting)
 	})
+	h.server.spare.Release(broker.ReserveShare)
 	h.server.fetches.Release(4096)
 	for _, c := range waiting {
 		p := decodeAnswer[*kmsg.FetchResponse](c, req, c.receive(1)).Topics[0].Partitions[0]

@@ -63,7 +63,7 @@ func converse(t *testing.T, s *Server, at *bound, data []byte) (*conn, []byte) {
 	c.drain()
 	<-done
 	client.Close()
-	if r, f, a := left(s.requests), left(s.fetches), left(s.answers); r != s.cfg.RequestBudget || f != s.cfg.FetchBudget || a != s.cfg.AnswerBudget {
+	if r, f, a := left(s.requests), left(s.fetches)+left(s.spare), left(s.answers); r != s.cfg.RequestBudget || f != s.cfg.FetchBudget+max(s.cfg.FetchBudget/8, broker.ReserveShare) || a != s.cfg.AnswerBudget {
 		t.Fatalf("budgets: %d, %d and %d free", r, f, a)
 	}
 	return c, <-answers

@@ -29,6 +29,7 @@ type Server struct {
 	requests *budget // requests that are read or worked on
 	decoding *budget // what codecs may take at most while they decode
 	fetches  *budget
+	spare    *budget // of fetches that find nothing free there
 	answers  *budget // encoded answers but fetched data
 	sessions *sessions
 	limiter  limiter
@@ -71,6 +72,7 @@ func New(cfg Config) (*Server, error) {
 		requests: newSharedBudget(cfg.RequestBudget, min(cfg.RequestBudget/8, cfg.RequestBudget-int64(cfg.MaxRequest))),
 		decoding: newBudget(int64(cfg.MaxSmallRequest) * decodeFactor),
 		fetches:  newBudget(cfg.FetchBudget),
+		spare:    newBudget(max(cfg.FetchBudget/8, broker.ReserveShare)),
 		answers:  newBudget(cfg.AnswerBudget),
 		sessions: newSessions(cfg.MaxSessions),
 		checking: make(chan struct{}, runtime.GOMAXPROCS(0)),

@@ -131,7 +131,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 func (c *rawConn) begun(key int16, n, sent int) {
 	b := binary.BigEndian.AppendUint32(nil, uint32(n))
 	b = binary.BigEndian.AppendUint16(b, uint16(key))
-	b = append(b, 0, 3, 0, 0, 0, 0, 0xff, 0xff) // version, correlation id, no client id
+	b = append(b, 0, 3, 0, 0, 0, 0, 0xff, 0xff)                        // version, correlation id, no client id
 	_, _ = c.nc.Write(append(b, make([]byte, max(0, sent-len(b)))...)) // the server may close meanwhile
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
 )
 
 // With too little space producers get an error that says try again, consumers
@@ -31,6 +33,7 @@ func TestLowSpaceRefusesWritesAndRecovers(t *testing.T) {
 	if ke := new(kerr.Error); !errors.As(err, &ke) || !ke.Retriable {
 		t.Errorf("the producer got %v, want an error that says try again", err)
 	}
+	f.makesNothing()
 	f.consume(f.kafka(), "orders", "first")
 	code, body := get("http://"+f.admin()+"/healthz", "")
 	if code != 200 {
@@ -48,4 +51,22 @@ func TestLowSpaceRefusesWritesAndRecovers(t *testing.T) {
 		t.Errorf("after there is space again: %v", err)
 	}
 	f.consume(f.kafka(), "orders", "first", "second")
+}
+
+// Topics and partitions take space as well.
+func (f *fixture) makesNothing() {
+	f.Helper()
+	r := f.server.Region()
+	topic := func(name rhumb.TopicName) rhumb.Topic {
+		return rhumb.Topic{Tenant: rhumb.DefaultTenant, Namespace: rhumb.DefaultNamespace, Name: name}
+	}
+	if _, err := r.CreateTopic(f.ctx(), region.TopicSpec{Topic: topic("another"), Partitions: 1}); rhumb.KindOf(err) != rhumb.KindOf(r.Health().Store) {
+		f.Errorf("a topic is made on a full disk: %v", err)
+	}
+	if _, err := r.GrowTopic(f.ctx(), topic("orders"), 2); rhumb.KindOf(err) != rhumb.KindOf(r.Health().Store) {
+		f.Errorf("partitions are made on a full disk: %v", err)
+	}
+	if _, err := r.CreateTopic(f.ctx(), region.TopicSpec{Topic: topic("orders"), Partitions: 1}); rhumb.KindOf(err) != rhumb.KindExists {
+		f.Errorf("a topic that is there: %v", err)
+	}
 }
