@@ -11,7 +11,9 @@ import (
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
-func groupOf(name string) GroupKey { return GroupKey{Tenant: "public", Namespace: "default", Group: name} }
+func groupOf(name string) GroupKey {
+	return GroupKey{Tenant: "public", Namespace: "default", Group: name}
+}
 
 // TestP08GroupsKeepTheirPlace: the slot of a group is for ever, and so is the
 // number of shards that slots are spread over.
