@@ -73,7 +73,7 @@ func adopt(stored *Region, r Region) error {
 	case r.Number != 0 && r.Number != stored.Number:
 		return rhumb.Errorf(rhumb.KindForbidden, "configstore: region %s has number %d in the store, not %d", r.Name, stored.Number, r.Number)
 	case !stored.DataUUID.IsZero() && !r.DataUUID.IsZero() && stored.DataUUID != r.DataUUID:
-		return rhumb.Errorf(rhumb.KindForbidden, "%w: region %s has data directory %s in the store, this one is %s; if the old one is gone for good, run: rhumb region replace %s",
+		return rhumb.Errorf(rhumb.KindForbidden, "%w: region %s has data directory %s in the store, this one is %s; if the old one is gone for good, run: rhumb region replace %s --yes --config-store DIR",
 			ErrOtherData, r.Name, stored.DataUUID, r.DataUUID, r.Name)
 	case stored.SameAddresses(&r) && (r.DataUUID.IsZero() || stored.DataUUID == r.DataUUID):
 		return errUnchanged

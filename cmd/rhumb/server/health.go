@@ -22,7 +22,7 @@ func (s *Server) health() admin.Health {
 		problem("storage", "low space", "%d bytes free, writes are refused below %d; delete topics or records, or add space", disk.Free, disk.MinFree)
 	case storage.StateFailed:
 		h.Live, h.Ready = false, false
-		problem("storage", "failed", "%v; restart the region to recover what is on disk", disk.Err)
+		problem("storage", "failed", "%s", s.storageProblem(disk.Err))
 	}
 	for id, err := range s.room.region.Health().Failed {
 		h.Ready = false
@@ -119,7 +119,7 @@ func (s *Server) storageEvents() storage.Events {
 		LowSpace: func(low bool, free, minFree uint64) {
 			s.log.Warn("free space crossed its limit", "low", low, "free", free, "min_free", minFree)
 		},
-		Failed:      func(err error) { s.log.Error("storage failed, restart to recover", "err", err) },
+		Failed:      s.storageFailed,
 		SettleError: func(err error) { s.log.Warn("settling is tried again", "err", err) },
 	}
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"path/filepath"
 	"slices"
@@ -27,11 +26,11 @@ func (s *Server) open(ctx context.Context) error {
 		what string
 		do   func(context.Context) error
 	}{
-		{"certificates", s.openCerts},
+		{stepCerts, s.openCerts},
 		{"addresses", s.bindChosen},
-		{"configuration store", s.openView},
-		{"storage", s.openStorage},
-		{"registration", s.register},
+		{stepStore, s.openView},
+		{stepStorage, s.openStorage},
+		{stepRegister, s.register},
 		{"region", s.openRegion},
 		{"leadership of the region's shards", s.waitReady},
 		{"broker", s.openBroker},
@@ -39,11 +38,11 @@ func (s *Server) open(ctx context.Context) error {
 		{"consumer groups", s.openGroups},
 		{"links", s.openLinks},
 		{"HTTP listeners", s.openAdmin},
-		{"registration", s.followDocument},
+		{stepRegister, s.followDocument},
 		{"Kafka listeners", s.openKafka},
 	} {
 		if err := step.do(ctx); err != nil {
-			return fmt.Errorf("%s: %w", step.what, err)
+			return s.advise(step.what, err)
 		}
 	}
 	return nil

@@ -104,7 +104,7 @@ func (s *Server) Run(ctx context.Context) error {
 			err = nil // told to stop before it was ready: an end like any other
 		}
 		s.parts.kill()
-		return errors.Join(err, s.close())
+		return together(err, s.close())
 	}
 	err := s.serve(ctx)
 	if s.isKilled() {
@@ -119,7 +119,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.serving.Store(false)
 	grace, cancel := context.WithTimeout(context.Background(), s.cfg.ShutdownGrace.Std())
 	defer cancel()
-	return errors.Join(err, s.parts.stopAll(grace), s.close())
+	return together(err, s.parts.stopAll(grace), s.close())
 }
 
 // serve waits until it is time to stop; an error says that it is too early.
@@ -133,7 +133,7 @@ func (s *Server) serve(ctx context.Context) error {
 	case <-s.killed:
 		return nil
 	case err := <-s.parts.failed:
-		return err
+		return s.advise("", err)
 	}
 }
 

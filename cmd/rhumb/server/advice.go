@@ -1,0 +1,153 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/storage/vfs"
+)
+
+// The steps of the start that advice tells apart.
+const (
+	stepCerts    = "certificates"
+	stepStore    = "configuration store"
+	stepStorage  = "storage"
+	stepRegister = "registration"
+)
+
+// advised is why a region does not start or go on, and what to do about it, in one
+// line: the last that an operator sees of it.
+type advised struct {
+	err  error
+	next string
+}
+
+// Error is one line whatever the errors within print.
+func (a *advised) Error() string {
+	text := strings.ReplaceAll(strings.TrimSpace(a.err.Error()), "\n", "; ")
+	if a.next == "" {
+		return text
+	}
+	return text + "; " + a.next
+}
+
+// Unwrap gives the error without the advice.
+func (a *advised) Unwrap() error { return a.err }
+
+// advise adds to the failure of a step of the start what to do next, unless the error
+// says it. A step "" is a part that ended later.
+func (s *Server) advise(step string, err error) error {
+	var already *advised
+	if err == nil || errors.As(err, &already) {
+		return err
+	}
+	next := s.nextStep(step, err)
+	if step != "" {
+		err = fmt.Errorf("%s: %w", step, err)
+	}
+	return &advised{err, next}
+}
+
+// together joins the end of a region with what its closing said, in one line, without
+// what only repeats the cause.
+func together(err error, closing ...error) error {
+	cause := err
+	for next := errors.Unwrap(cause); next != nil; next = errors.Unwrap(cause) {
+		cause = next
+	}
+	all := []error{err}
+	for _, c := range closing {
+		if cause == nil || !errors.Is(c, cause) {
+			all = append(all, c)
+		}
+	}
+	joined := errors.Join(all...)
+	if joined == nil || !strings.Contains(joined.Error(), "\n") {
+		return joined
+	}
+	return &advised{err: joined}
+}
+
+// nextStep says what a person does about it.
+func (s *Server) nextStep(step string, err error) string {
+	switch {
+	case errors.Is(err, configstore.ErrOtherData), strings.Contains(err.Error(), "runs already"), strings.Contains(err.Error(), "last good copy is damaged"):
+		return "" // they say it
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "stop what listens there, or change the listener's bind"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "this host has no such address: change the listener's bind"
+	case errors.Is(err, fs.ErrPermission):
+		return "let the user that runs rhumb read and write there"
+	case errors.Is(err, syscall.ENOSPC), rhumb.KindOf(err) == rhumb.KindNoSpace:
+		return "add space, or delete what is not Rhumb's, and start again"
+	case step == stepCerts:
+		return "correct the listener's tls, or see what is wrong with the files with 'rhumb certs show'"
+	case step == stepStore, step == stepRegister:
+		return s.nextOfStore(err)
+	}
+	return s.nextOfStorage(step, err)
+}
+
+func (s *Server) nextOfStore(err error) string {
+	switch rhumb.KindOf(err) {
+	case rhumb.KindCorrupt:
+		return "put a copy of that file back"
+	case rhumb.KindForbidden, rhumb.KindInvalid, rhumb.KindNotFound:
+		return "correct config_store, data_dir or region in the region's file: they must belong to each other"
+	}
+	return "bring the configuration store that config_store names back, and start again"
+}
+
+func (s *Server) nextOfStorage(step string, err error) string {
+	dir := s.cfg.DataDir
+	switch rhumb.KindOf(err) {
+	case rhumb.KindCorrupt:
+		return fmt.Sprintf("see all that is damaged with 'rhumb log verify %s'; then put a whole copy of the directory back, or to get from the other regions what they have, empty it and run '%s'",
+			dir, s.replaceCommand())
+	case rhumb.KindUnsupported:
+		return "start the version of rhumb that wrote it, or a newer one"
+	case rhumb.KindForbidden:
+		return "correct data_dir or config_store in the region's file: they must be of one mesh"
+	case rhumb.KindInvalid:
+		return "correct the region's file"
+	}
+	switch {
+	case errors.Is(err, vfs.ErrLocked):
+		return "stop the process that uses the directory, or correct data_dir"
+	case step == stepStorage, step == "":
+		return fmt.Sprintf("look at the disk and start again: what was acknowledged is recovered; if it stays so, run 'rhumb log verify %s'", dir)
+	}
+	return "correct that and start again"
+}
+
+func (s *Server) replaceCommand() string {
+	c := "rhumb region replace " + string(s.cfg.Region.Name) + " --yes"
+	if files := s.cfg.ConfigStore.Embedded; files != nil {
+		c += " --config-store " + files.Path
+	}
+	return c
+}
+
+// storageFailed logs that storage ended the region. Damage stays what it is over any
+// number of restarts.
+func (s *Server) storageFailed(err error) {
+	if rhumb.KindOf(err) == rhumb.KindCorrupt {
+		s.log.Error("storage is damaged, look at it with 'rhumb log verify'", "dir", s.cfg.DataDir, "err", err)
+		return
+	}
+	s.log.Error("storage failed, restart to recover", "err", err)
+}
+
+// storageProblem is what health says of storage that failed.
+func (s *Server) storageProblem(err error) string {
+	if rhumb.KindOf(err) == rhumb.KindCorrupt {
+		return fmt.Sprintf("%v; stop the region and run 'rhumb log verify %s'", err, s.cfg.DataDir)
+	}
+	return fmt.Sprintf("%v; restart the region to recover what is on disk", err)
+}

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
+	"github.com/rhumbmq/rhumb/storage/vfs"
+)
+
+// flipIn flips a byte in each of the files that match, at a part of its length.
+func flipIn(t *testing.T, part float64, pattern ...string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(pattern...))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no %v: %v", pattern, err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text[int(part*float64(len(text)))] ^= 0x55
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func removeFirst(t *testing.T, pattern ...string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(pattern...))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no %v: %v", pattern, err)
+	}
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func storePath(c *config.Config) string { return c.ConfigStore.Embedded.Path }
+
+// refusals are ways to spoil what a stopped region needs, and what it then says.
+var refusals = []struct {
+	name  string
+	spoil func(t *testing.T, c *config.Config)
+	next  string
+}{
+	{"state database damaged", func(t *testing.T, c *config.Config) {
+		flipIn(t, 0.1, c.DataDir, "state", "*.sst")
+	}, "rhumb region replace us --yes --config-store "},
+	{"state database gone", func(t *testing.T, c *config.Config) {
+		removeFirst(t, c.DataDir, "state", "*.sst")
+	}, "rhumb log verify "},
+	{"log file gone", func(t *testing.T, c *config.Config) { removeFirst(t, c.DataDir, "log", "*.log") }, "rhumb log verify "},
+	{"FORMAT damaged", func(t *testing.T, c *config.Config) { flipIn(t, 0.5, c.DataDir, "FORMAT") }, "rhumb log verify "},
+	{"other number of shards", func(_ *testing.T, c *config.Config) { c.Shards = 3 }, "correct the region's file"},
+	{"directory in use", func(t *testing.T, c *config.Config) {
+		lock, err := vfs.OS().Lock(filepath.Join(c.DataDir, "LOCK"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { lock.Close() })
+	}, "stop the process that uses the directory"},
+	{"other data directory", func(t *testing.T, c *config.Config) { c.DataDir = t.TempDir() }, "rhumb region replace us --yes --config-store "},
+	{"other mesh", func(t *testing.T, c *config.Config) {
+		other := configure(t)
+		g := start(t, other)
+		g.stop()
+		if err := g.end(); err != nil {
+			t.Fatal(err)
+		}
+		c.ConfigStore = other.ConfigStore
+	}, "correct config_store, data_dir or region"},
+	{"document damaged at a first start", func(t *testing.T, c *config.Config) {
+		c.DataDir = t.TempDir()
+		flipIn(t, 0.5, storePath(c), "rhumb", "v1", "mesh.*")
+	}, "bring the configuration store"},
+	{"address in use", func(t *testing.T, c *config.Config) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		c.Listeners = []config.Listener{listen("kafka", config.ProtocolKafka, l.Addr().String())}
+	}, "change the listener's bind"},
+	{"no certificate", func(_ *testing.T, c *config.Config) {
+		c.Listeners = []config.Listener{listen("kafka", config.ProtocolKafka, "127.0.0.1:0")}
+		c.Listeners[0].TLS = &config.TLS{Cert: "nowhere.crt", Key: "nowhere.key"}
+	}, "rhumb certs show"},
+}
+
+// TestRefusalsAtStartSayWhatToDo spoils what a stopped region needs in one way after the
+// other. The region does not start, and says why and what to do next in one line.
+func TestRefusalsAtStartSayWhatToDo(t *testing.T) {
+	seed := configure(t)
+	f := start(t, seed)
+	f.produce(f.client(f.kafka()), "orders", "first")
+	f.stop()
+	if err := f.end(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range refusals {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := seed
+			files := *seed.ConfigStore.Embedded
+			cfg.ConfigStore.Embedded = &files
+			cfg.DataDir, files.Path = filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "store")
+			for from, to := range map[string]string{seed.DataDir: cfg.DataDir, storePath(&seed): storePath(&cfg)} {
+				if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.spoil(t, &cfg)
+			f := launch(t, cfg)
+			err := f.end()
+			if err == nil {
+				t.Fatal("it started")
+			}
+			if text := err.Error(); !strings.Contains(text, c.next) || strings.ContainsAny(text, "\n\x00") || strings.Contains(text, "carrier") {
+				t.Errorf("it says %q", text)
+			}
+			if log := f.log.String(); strings.Contains(log, "restart to recover") || strings.Contains(log, `\x00`) {
+				t.Errorf("it logs %s", log)
+			}
+		})
+	}
+}
+
+// TestEndIsToldOnce joins what closing says with the cause, in one line.
+func TestEndIsToldOnce(t *testing.T) {
+	cause := fmt.Errorf("disk burns")
+	again, other := fmt.Errorf("failed before: %w", cause), fmt.Errorf("two\nlines")
+	err := together(&advised{fmt.Errorf("storage ended: %w", cause), "put it out"}, again, nil, other)
+	if want := "storage ended: disk burns; put it out; two; lines"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if err := together(nil, nil); err != nil {
+		t.Error(err)
+	}
+}
