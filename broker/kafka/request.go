@@ -32,9 +32,10 @@ const (
 	decodedFactor = 4
 )
 
-// First steps of the room that is made for a request before any of it came; from
-// there on it doubles with what has come. The large one, which most Produce requests
-// fit into, is taken while the node has much room left.
+// A request's first bytes, whose room is reserved before any of it came. When they
+// are there, the rest is reserved at once, so that requests which wait for room hold
+// little, and never wait for each other. The large ones, which most Produce requests
+// fit into, are for a node with much room left.
 const (
 	firstRead    = 1 << 20 // of a Produce
 	firstSmall   = 64 << 10
@@ -165,25 +166,33 @@ func (r *request) resolve(key int16, size int64) error {
 	return nil
 }
 
-// readBody reads n bytes. Room is made and reserved as they arrive, so that a
-// client which only claims to send much holds little. Only a Produce's room is
-// used again: what others were decoded to may still point into it.
+// readBody reads n bytes. Room is made as they arrive, so that a client which only
+// claims to send much holds little. Only a Produce's room is used again: what others
+// were decoded to may still point into it.
 func (c *conn) readBody(r *request, n int64, until time.Time) ([]byte, error) {
+	s := c.server
 	factor, first := int64(decodedFactor), int64(firstSmall)
 	if r.api.key == produceKey {
 		factor, first = 1, firstRead
 	}
-	if !c.server.requests.has(c.server.cfg.RequestBudget/2 + first*factor) {
+	if !s.requests.has(int64(s.cfg.MaxRequest) + s.requests.share + first*factor) {
 		first = firstCareful
 	}
 	r.small = n <= smallRequest
 	var buf []byte
-	for have := int64(0); have < n; {
+	for have, reserved := int64(0), int64(0); have < n; {
 		room := min(n, max(first, 2*have))
-		if err := c.reserve(until, (room-have)*factor, r.small); err != nil {
-			return nil, fmt.Errorf("%w: %d bytes", errBusy, n)
+		if room > reserved {
+			more := n - reserved
+			if reserved == 0 {
+				more = room
+			}
+			if err := c.reserve(until, more*factor, r.small); err != nil {
+				return nil, fmt.Errorf("%w: %d bytes", errBusy, n)
+			}
+			r.held += more * factor
+			reserved += more
 		}
-		r.held += (room - have) * factor
 		grown := r.grow(buf, room)
 		if err := c.fill(grown[have:], until); err != nil {
 			return nil, err
