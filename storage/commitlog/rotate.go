@@ -72,9 +72,9 @@ func (l *Log) prepareLoop() {
 }
 
 // fill writes zeros to a file that is ready, from its start on, until it is taken; mu
-// is held. Space that was reserved and never written costs each flush an entry in
-// the file system's journal, which all others who use the disk have to be written for;
-// what lies over zeros does not. It takes a tenth of the time, so that a log
+// is held. Space that was reserved and never written costs each flush metadata, and where
+// the file system has a journal a commit, for which others' changes have to be
+// written, too; what lies over zeros costs neither. It takes a tenth of the time, so that a log
 // that is in a hurry does not wait for it.
 func (l *Log) fill(p *prepared) {
 	for pos := int64(0); pos < l.cfg.FileSize; pos += fillSize {
