@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rhumbmq/rhumb/internal/codec"
@@ -93,19 +94,17 @@ func readNewest(fsys vfs.FS, dir string) (r newestRecord, err error) {
 // by itself only when a later one was begun and flushed, or after the record was
 // changed.
 func (r *newestRecord) lost(heads []*head) (ids []uint64) {
-	named, newest, started := false, uint64(0), uint64(0)
+	named, started := map[uint64]bool{}, uint64(0)
 	for _, h := range heads {
-		newest = max(newest, h.name)
-		named = named || h.name == r.begun
+		named[h.name] = true
 		if h.started {
 			started = max(started, h.name)
 		}
 	}
-	if r.begun > 0 && !named && started <= r.begun {
-		ids = append(ids, r.begun)
-	}
-	if newest < r.newest && r.newest > r.begun {
-		ids = append(ids, r.newest)
+	for _, id := range slices.Compact([]uint64{r.begun, r.newest}) {
+		if id > 0 && !named[id] && started <= id {
+			ids = append(ids, id)
+		}
 	}
 	return ids
 }

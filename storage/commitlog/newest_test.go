@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -16,11 +17,29 @@ import (
 func TestI1NewestFileTakenAway(t *testing.T) {
 	fs := vfs.NewMem(vfs.MemConfig{})
 	cfg := Config{FS: fs, FileSize: 64 << 10}
+	type moment struct {
+		disk    *vfs.Mem
+		written uint64
+	}
+	var mu sync.Mutex
+	var written uint64
+	var between []moment // a later file has its name, and the record does not name it yet
+	fs.SetHook(func(op vfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if op.Kind.Changes() && strings.HasSuffix(op.Name, newestName) && written > 0 {
+			between = append(between, moment{fs.CrashClone(vfs.CrashOptions{Unsynced: vfs.UnsyncedKept}), written})
+		}
+		return nil
+	})
 	for start1 := range 2 { // the second time the log goes on after a restart
 		l := start(t, cfg)
 		for i := range 9 {
 			l.save(&Frame{Kind: KindEntries, Shard: 1, Entries: entries(uint64(9*start1+i+1), 1, strings.Repeat("x", 20<<10))})
 			files := l.Files()
+			mu.Lock()
+			written = files[len(files)-1].ID
+			mu.Unlock()
 			for _, unsynced := range []vfs.Unsynced{vfs.UnsyncedKept, vfs.UnsyncedLost} {
 				takeNewest(t, fs.CrashClone(vfs.CrashOptions{Unsynced: unsynced}), files[len(files)-1].ID)
 			}
@@ -28,6 +47,12 @@ func TestI1NewestFileTakenAway(t *testing.T) {
 		if err := l.stopped(); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, m := range between {
+		takeNewest(t, m.disk, m.written)
+	}
+	if len(between) < 6 {
+		t.Errorf("only %d moments in which the record changes", len(between))
 	}
 }
 
