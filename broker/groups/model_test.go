@@ -97,7 +97,7 @@ const (
 )
 
 func newModel(fail func(string, ...any), on medium, processes int) *model {
-	m := &model{fail: fail, disk: on, nonces: map[int32]int{}, superseded: map[string]bool{}, left: map[string]int{}}
+	m := &model{fail: fail, disk: on, life: 1, nonces: map[int32]int{}, superseded: map[string]bool{}, left: map[string]int{}}
 	m.start()
 	for n := range processes {
 		p := &process{n: n, fail: fail, likes: []string{"range", "sticky"}}
@@ -116,13 +116,15 @@ func (m *model) start() {
 		m.fail("%v", err)
 	}
 	m.c, m.leaders, m.newest = c, map[int32]int{}, m.completed
-	m.life++
 	m.asked, m.answered = 0, 0
 }
 
-// crash ends the coordinator and what it knew; connections break.
+// crash ends the coordinator and what it knew; connections break. The life is over
+// before the disk is copied: a flush that still ends while the old store stops is
+// on the old disk only, and its answer would reach nobody.
 func (m *model) crash(seed int) {
 	old := m.c
+	m.life++
 	m.disk = m.disk.crash(seed)
 	old.Close()
 	m.settle()
@@ -290,10 +292,11 @@ func (m *model) commit(ref MemberRef) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.inbox = append(m.inbox, func() {
-			if err == nil {
-				m.acked = max(m.acked, seq)
+			if err != nil || life != m.life {
+				return
 			}
-			if err == nil && fenced && life == m.life {
+			m.acked = max(m.acked, seq)
+			if fenced {
 				m.fail("%+v committed; generation %d, replaced %v, left %v", ref, m.newest, replaced, m.left[ref.ID] == m.life)
 			}
 		})
