@@ -7,3 +7,16 @@ func Routes(s *Server) (names []string) {
 	}
 	return names
 }
+
+// RouteRoles gives the least role of every call, "" for those that are open and
+// "none" for those that do not say.
+func RouteRoles(s *Server) map[string]string {
+	roles := map[string]string{}
+	for _, r := range s.routes {
+		roles[r.method+" "+r.path] = r.role.String()
+		if r.open && r.role == 0 {
+			roles[r.method+" "+r.path] = ""
+		}
+	}
+	return roles
+}

@@ -53,19 +53,31 @@ func (s *Server) checkOrigin(r *http.Request) error {
 }
 
 // checkCaller asks for the token or a verified client certificate, where either
-// is configured.
-func (s *Server) checkCaller(r *http.Request) error {
-	if !s.cfg.guarded() || r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		return nil
+// is configured, and whether that caller may make the call.
+func (s *Server) checkCaller(rt route, r *http.Request) error {
+	who, err := s.callerOf(r)
+	if err != nil {
+		return err
+	}
+	return who.mayCall(rt)
+}
+
+// callerOf finds out who makes a request.
+func (s *Server) callerOf(r *http.Request) (caller, error) {
+	if !s.cfg.guarded() {
+		return caller{name: "local", role: RoleAdmin}, nil
+	}
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		return caller{name: r.TLS.VerifiedChains[0][0].Subject.CommonName, role: RoleAdmin}, nil
 	}
 	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if s.cfg.Token != "" && bearer && sameToken(token, s.cfg.Token) {
-		return nil
+		return caller{name: "token", role: RoleAdmin}, nil
 	}
 	if !bearer {
-		return rhumb.Errorf(rhumb.KindForbidden, "%w: set RHUMB_TOKEN, or use a client certificate", errNoToken)
+		return caller{}, rhumb.Errorf(rhumb.KindForbidden, "%w: set RHUMB_TOKEN, or use a client certificate", errNoToken)
 	}
-	return rhumb.Errorf(rhumb.KindForbidden, "%w: check RHUMB_TOKEN", errOtherToken)
+	return caller{}, rhumb.Errorf(rhumb.KindForbidden, "%w: check RHUMB_TOKEN", errOtherToken)
 }
 
 // Errors of callers who have not said who they are. HTTP tells them from what is

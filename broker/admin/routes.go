@@ -18,7 +18,8 @@ import (
 // route is one call of the API. Exactly one of json and stream is set.
 type route struct {
 	method, path string
-	open         bool  // answers without token
+	open         bool  // answers everybody; else role says whom
+	role         Role  // what the caller must be at least
 	change       bool  // gets an audit line
 	body         int64 // limit of the request's body in bytes, 0: none is read
 	json         func(r *http.Request) (answer any, err error)
@@ -37,31 +38,31 @@ func (s *Server) table() []route {
 	return []route{
 		{method: "GET", path: "/healthz", open: true, stream: s.healthz},
 		{method: "GET", path: "/readyz", open: true, stream: s.readyz},
-		{method: "GET", path: "/metrics", stream: s.serveMetrics},
-		{method: "GET", path: api.Prefix + "/openapi.yaml", stream: s.openapi},
-		{method: "GET", path: api.Prefix + "/region", json: s.region},
-		{method: "GET", path: api.Prefix + "/regions", json: s.regions},
-		{method: "GET", path: api.Prefix + "/edges", json: s.edges},
-		{method: "GET", path: api.Prefix + "/links", json: s.links},
-		{method: "GET", path: api.Prefix + "/diverged", json: s.diverged},
-		{method: "POST", path: partition + "/life", change: true, body: maxSmallBody, json: s.newLife},
-		{method: "GET", path: topics, json: s.topicList},
-		{method: "POST", path: topics, change: true, body: maxSmallBody, json: s.topicCreate},
-		{method: "GET", path: topic, json: s.topicDescribe},
-		{method: "DELETE", path: topic, change: true, json: s.topicDelete},
-		{method: "GET", path: api.Prefix + "/gaps", json: s.gapList},
-		{method: "GET", path: api.Prefix + "/users", json: s.userList},
-		{method: "POST", path: api.Prefix + "/users", change: true, body: maxSmallBody, json: s.userChange},
-		{method: "DELETE", path: api.Prefix + "/users", change: true, json: s.userDelete},
-		{method: "GET", path: api.Prefix + "/tenants", json: s.tenantList},
-		{method: "PUT", path: tenant, change: true, body: maxSmallBody, json: s.tenantPut},
-		{method: "DELETE", path: tenant, change: true, json: s.tenantDelete},
-		{method: "GET", path: api.Prefix + "/namespaces", json: s.namespaceList},
-		{method: "PUT", path: namespace, change: true, body: maxSmallBody, json: s.namespacePut},
-		{method: "DELETE", path: namespace, change: true, json: s.namespaceDelete},
-		{method: "POST", path: topic + "/records", body: maxRequestBody, json: s.produce},
-		{method: "GET", path: partition + "/records", json: s.consume},
-		{method: "GET", path: partition + "/digest", stream: s.digest},
+		{method: "GET", path: "/metrics", role: RoleViewer, stream: s.serveMetrics},
+		{method: "GET", path: api.Prefix + "/openapi.yaml", role: RoleViewer, stream: s.openapi},
+		{method: "GET", path: api.Prefix + "/region", role: RoleViewer, json: s.region},
+		{method: "GET", path: api.Prefix + "/regions", role: RoleViewer, json: s.regions},
+		{method: "GET", path: api.Prefix + "/edges", role: RoleViewer, json: s.edges},
+		{method: "GET", path: api.Prefix + "/links", role: RoleViewer, json: s.links},
+		{method: "GET", path: api.Prefix + "/diverged", role: RoleViewer, json: s.diverged},
+		{method: "POST", path: partition + "/life", role: RoleOperator, change: true, body: maxSmallBody, json: s.newLife},
+		{method: "GET", path: topics, role: RoleViewer, json: s.topicList},
+		{method: "POST", path: topics, role: RoleOperator, change: true, body: maxSmallBody, json: s.topicCreate},
+		{method: "GET", path: topic, role: RoleViewer, json: s.topicDescribe},
+		{method: "DELETE", path: topic, role: RoleOperator, change: true, json: s.topicDelete},
+		{method: "GET", path: api.Prefix + "/gaps", role: RoleViewer, json: s.gapList},
+		{method: "GET", path: api.Prefix + "/users", role: RoleOperator, json: s.userList},
+		{method: "POST", path: api.Prefix + "/users", role: RoleAdmin, change: true, body: maxSmallBody, json: s.userChange},
+		{method: "DELETE", path: api.Prefix + "/users", role: RoleAdmin, change: true, json: s.userDelete},
+		{method: "GET", path: api.Prefix + "/tenants", role: RoleViewer, json: s.tenantList},
+		{method: "PUT", path: tenant, role: RoleAdmin, change: true, body: maxSmallBody, json: s.tenantPut},
+		{method: "DELETE", path: tenant, role: RoleAdmin, change: true, json: s.tenantDelete},
+		{method: "GET", path: api.Prefix + "/namespaces", role: RoleViewer, json: s.namespaceList},
+		{method: "PUT", path: namespace, role: RoleAdmin, change: true, body: maxSmallBody, json: s.namespacePut},
+		{method: "DELETE", path: namespace, role: RoleAdmin, change: true, json: s.namespaceDelete},
+		{method: "POST", path: topic + "/records", role: RoleOperator, body: maxRequestBody, json: s.produce},
+		{method: "GET", path: partition + "/records", role: RoleOperator, json: s.consume},
+		{method: "GET", path: partition + "/digest", role: RoleOperator, stream: s.digest},
 	}
 }
 
@@ -132,7 +133,7 @@ func (s *Server) admit(rt route, r *http.Request) (release func(), err error) {
 		return nil, err
 	}
 	if !rt.open {
-		if err := s.checkCaller(r); err != nil {
+		if err := s.checkCaller(rt, r); err != nil {
 			return nil, err
 		}
 	}
@@ -150,14 +151,8 @@ func (s *Server) admit(rt route, r *http.Request) (release func(), err error) {
 // audit writes who changed what; what was asked for is in the path or is logged
 // by the room that does it.
 func (s *Server) audit(r *http.Request, err error) {
-	caller := "local"
-	switch {
-	case r.TLS != nil && len(r.TLS.VerifiedChains) > 0:
-		caller = r.TLS.VerifiedChains[0][0].Subject.CommonName
-	case s.cfg.Token != "":
-		caller = "token"
-	}
-	attrs := []any{"method", r.Method, "path", r.URL.Path, "caller", caller, "remote", r.RemoteAddr}
+	who, _ := s.callerOf(r) // admitted already
+	attrs := []any{"method", r.Method, "path", r.URL.Path, "caller", who.name, "remote", r.RemoteAddr}
 	if err != nil {
 		s.log.Warn("admin change refused", append(attrs, "err", err)...)
 		return

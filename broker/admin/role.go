@@ -1,0 +1,71 @@
+package admin
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// Role says how much a caller may do. A higher one may do all that a lower one
+// may. The zero Role is none.
+type Role uint8
+
+// The roles, from the least to the most.
+const (
+	// RoleViewer sees states, figures and documents, never records or users.
+	RoleViewer Role = iota + 1
+	// RoleOperator also works with topics, records and links.
+	RoleOperator
+	// RoleAdmin also changes policy: tenants, namespaces, users, regions, topologies.
+	RoleAdmin
+)
+
+var roleNames = map[Role]string{RoleViewer: "viewer", RoleOperator: "operator", RoleAdmin: "admin"}
+
+// String gives the role's word; "none" for no role.
+func (r Role) String() string {
+	if name, known := roleNames[r]; known {
+		return name
+	}
+	return "none"
+}
+
+// ParseRole reads a role's word.
+func ParseRole(text string) (Role, error) {
+	for role, name := range roleNames {
+		if name == text {
+			return role, nil
+		}
+	}
+	return 0, rhumb.Errorf(rhumb.KindInvalid, "%q is no role: want viewer, operator or admin", text)
+}
+
+// caller is who makes a request.
+type caller struct {
+	name string // for the audit line: of a token or certificate, or how it came
+	role Role
+}
+
+// mayCall refuses a caller whose role is below the route's. A route that names no
+// role is the admin's alone.
+func (c caller) mayCall(rt route) error {
+	least := rt.role
+	if least == 0 {
+		least = RoleAdmin
+	}
+	if c.role >= least {
+		return nil
+	}
+	return rhumb.Errorf(rhumb.KindForbidden, "%s has the role %s; %s %s needs %s: use a token or certificate of that role",
+		c.name, c.role, rt.method, rt.path, atLeast(least))
+}
+
+// atLeast names a role and those above it.
+func atLeast(least Role) string {
+	var all []string
+	for r := least; r <= RoleAdmin; r++ {
+		all = append(all, fmt.Sprint(r))
+	}
+	return strings.Join(all, " or ")
+}
