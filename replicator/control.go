@@ -146,12 +146,14 @@ type announcement struct {
 	partitions int
 }
 
-// announce tells the peer of the topics that an edge leads to it, as far as it
-// was not told before.
+// announce tells the peer of the topics of the namespaces that both regions have
+// part in, whichever way their edges lead, as far as it was not told before. So
+// names reach every region of a namespace along the links that there are, with
+// or without the configuration store.
 func (c *conn) announce(told map[rhumb.Topic]announcement) error {
 	for _, t := range c.m.alive(c.m.cfg.Region.Topics()) {
 		now := announcement{t.Deletions, len(t.Partitions)}
-		if told[t.Topic] == now || now.partitions == 0 || !c.link.allowsOut(t.Topic) {
+		if told[t.Topic] == now || now.partitions == 0 || !c.link.shares(t.Topic) {
 			continue
 		}
 		f := wire.Topic{Topic: t.Topic, Partitions: int32(now.partitions), Deletions: now.deletions, Configs: t.Configs}

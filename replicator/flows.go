@@ -161,12 +161,29 @@ func (l *link) finished(f *flow, c *conn) bool {
 	return false
 }
 
-// allowsOut reports whether this region sends a topic's own records to the peer.
-func (l *link) allowsOut(t rhumb.Topic) bool {
+// shares reports whether the topic's namespace has an edge between this region
+// and the peer, in either direction: then each tells the other of its topics.
+func (l *link) shares(t rhumb.Topic) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := l.out[scopeOf(t)]
-	return ok
+	_, out := l.out[scopeOf(t)]
+	_, in := l.in[scopeOf(t)]
+	return out || in
+}
+
+// announced has the flows of topics that the peer told of tried again at once: it
+// may have refused them only because it did not have them.
+func (l *link) announced(topics map[rhumb.Topic]bool) {
+	if len(topics) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.flows {
+		if topics[f.source.topic] {
+			f.nudge()
+		}
+	}
 }
 
 // agreed reports whether the peer has all that the earlier lives of a flow's log

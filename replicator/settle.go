@@ -29,11 +29,13 @@ type settler struct {
 	pending map[rhumb.Topic]*wire.Topic
 	logged  map[rhumb.Topic]string      // the last error that was logged
 	denied  map[rhumb.Topic]*wire.Topic // by policy, as far as it is known here
+	heard   map[rhumb.Topic]bool        // announced since the flows were last woken
 }
 
 func (s *settler) init(c *conn) {
 	s.conn, s.wake = c, make(chan struct{}, 1)
 	s.pending, s.denied, s.logged = map[rhumb.Topic]*wire.Topic{}, map[rhumb.Topic]*wire.Topic{}, map[rhumb.Topic]string{}
+	s.heard = map[rhumb.Topic]bool{}
 }
 
 // take remembers an announce. A later one of the same topic replaces it.
@@ -44,7 +46,7 @@ func (s *settler) take(t *wire.Topic) error {
 		return brokenf("more than %d topics announced that could not be settled", maxAnnounced)
 	}
 	delete(s.denied, t.Topic)
-	s.pending[t.Topic] = t
+	s.pending[t.Topic], s.heard[t.Topic] = t, true
 	s.signal()
 	return nil
 }
@@ -96,7 +98,10 @@ func (s *settler) settleAll(ctx context.Context) bool {
 	for _, t := range s.pending {
 		work = append(work, t)
 	}
+	heard := s.heard
+	s.heard = map[rhumb.Topic]bool{}
 	s.mu.Unlock()
+	s.conn.link.announced(heard)
 	all := true
 	for _, t := range work {
 		if ctx.Err() != nil {
@@ -144,8 +149,8 @@ func (m *Manager) settle(ctx context.Context, l *link, t *wire.Topic) error {
 	doc, _ := m.cfg.Policy.TopicDoc(t.Topic)
 	count := max(doc.Deletions, m.cfg.Region.Deletions(t.Topic))
 	switch {
-	case !l.allowsIn(t.Topic):
-		return rhumb.Errorf(rhumb.KindForbidden, "no edge leads here from region %s", l.name)
+	case !l.shares(t.Topic):
+		return rhumb.Errorf(rhumb.KindForbidden, "its namespace has no edge between this region and region %s", l.name)
 	case t.Deletions < count:
 		return rhumb.Errorf(rhumb.KindFenced, "it was deleted under count %d, the peer's was born under %d", count, t.Deletions)
 	case t.Deletions > count:
