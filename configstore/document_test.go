@@ -168,11 +168,14 @@ func TestInputMayNotHaveUnknownFields(t *testing.T) {
 		t.Fatalf("%+v, %v", n, err)
 	}
 	for text, kind := range map[string]rhumb.Kind{
-		`{"topolgy":{}}`:                   rhumb.KindInvalid,
-		`{"topology":{"chain":["a"]}}`:     rhumb.KindUnsupported,
-		`{"transactions":true}`:            rhumb.KindUnsupported,
-		`{"topology":{"full-mesh":"a"}}`:   rhumb.KindInvalid,
-		`{"topology":{"Full-Mesh":["a"]}}`: rhumb.KindInvalid,
+		`{"topolgy":{}}`: rhumb.KindInvalid,
+		`{"topology":{"chain":["a"],"transactions":{}}}`:           rhumb.KindInvalid,
+		`{"topology":{"edges":[{"from":"a","to":"b","via":"c"}]}}`: rhumb.KindInvalid,
+		`{"regions":{"a":{"retension":{"ms":1}}}}`:                 rhumb.KindInvalid,
+		`{"regions":{"a":null}}`:                                   rhumb.KindInvalid,
+		`{"transactions":true}`:                                    rhumb.KindUnsupported,
+		`{"topology":{"full-mesh":"a"}}`:                           rhumb.KindInvalid,
+		`{"topology":{"Full-Mesh":["a"]}}`:                         rhumb.KindInvalid,
 	} {
 		_, err := ReadInput[Namespace]([]byte(text))
 		var fe *FieldError

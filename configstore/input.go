@@ -12,6 +12,9 @@ func ReadInput[T any, P pointerTo[T]](data []byte) (T, error) {
 	if err != nil {
 		return v, rhumb.Errorf(rhumb.KindInvalid, "configstore: %w", err)
 	}
+	if err := writeOut(kindOf(P(&v)), o); err != nil {
+		return v, err
+	}
 	unknown, err := o.into(&v, shapeOf[T]())
 	if err != nil {
 		return v, rhumb.Errorf(rhumb.KindInvalid, "configstore: %w", err)
@@ -19,7 +22,7 @@ func ReadInput[T any, P pointerTo[T]](data []byte) (T, error) {
 	if len(unknown) == 0 {
 		return v, nil
 	}
-	if why, ok := unbuiltFields[kindOf(P(&v))][unknown[0]]; ok {
+	if why, ok := unbuiltFields[kindOf(P(&v))][withoutIndexes(unknown[0])]; ok {
 		return v, unbuilt(unknown[0], why)
 	}
 	return v, invalid(unknown[0], "no such field")

@@ -1,6 +1,9 @@
 package configstore
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -25,8 +28,14 @@ type Namespace struct {
 	// stays local. A shape with an empty list: somebody decided that it stays
 	// local.
 	Topology *Topology `json:"topology,omitzero"`
+	// Generation counts how often the active region of the namespace changed. It is
+	// the [Writer]'s: a document that a person stores leaves it out. It outlives the
+	// shape and the namespace, because it fences the past.
+	Generation uint64 `json:"generation,omitzero"`
 	// Retention of its topics. nil: what the region's own config says.
 	Retention *Retention `json:"retention,omitzero"`
+	// Regions has what differs in single regions.
+	Regions map[rhumb.RegionName]RegionPolicy `json:"regions,omitzero"`
 	// DeleteScope says what deleting a topic of a replicated namespace deletes.
 	// Empty: ScopeMesh. See [Namespace.Deletes].
 	DeleteScope Scope `json:"delete_scope,omitzero"`
@@ -40,6 +49,52 @@ type Namespace struct {
 type Retention struct {
 	Milliseconds *int64 `json:"ms,omitzero"`
 	Bytes        *int64 `json:"bytes,omitzero"`
+}
+
+// RegionPolicy is what a namespace says of one region alone.
+type RegionPolicy struct {
+	// Retention there. A field that is nil leaves that bound to the namespace's.
+	Retention *Retention `json:"retention,omitzero"`
+}
+
+// RetentionIn gives what the namespace says of retention in a region: of each
+// bound what it says of that region, else of all. nil: nothing is said.
+func (n *Namespace) RetentionIn(region rhumb.RegionName) (ms, bytes *int64) {
+	there := n.Regions[region].Retention.or(n.Retention)
+	return there.Milliseconds, there.Bytes
+}
+
+// or gives what r says, and what o says where r says nothing.
+func (r *Retention) or(o *Retention) Retention {
+	var out Retention
+	if r != nil {
+		out = *r
+	}
+	if o != nil {
+		out.Milliseconds = cmp.Or(out.Milliseconds, o.Milliseconds)
+		out.Bytes = cmp.Or(out.Bytes, o.Bytes)
+	}
+	return out
+}
+
+func (r *Retention) validate(field string) error {
+	switch {
+	case r == nil:
+	case r.Milliseconds != nil && *r.Milliseconds < -1:
+		return invalid(field+".ms", "must be -1 (no limit) or milliseconds, not %d", *r.Milliseconds)
+	case r.Bytes != nil && *r.Bytes < -1:
+		return invalid(field+".bytes", "must be -1 (no limit) or bytes, not %d", *r.Bytes)
+	}
+	return nil
+}
+
+// Active gives the region that takes producers, where the namespace has roles;
+// empty if every region does.
+func (n *Namespace) Active() rhumb.RegionName {
+	if n.Topology == nil || n.Topology.ActiveStandby == nil {
+		return ""
+	}
+	return n.Topology.ActiveStandby.Active
 }
 
 // Deletes gives the scope of a topic's deletion.
@@ -63,12 +118,15 @@ func (n *Namespace) validate() error {
 	default:
 		return invalid("dedup", "must be region, not %q", string(n.Dedup))
 	}
-	if r := n.Retention; r != nil {
-		if r.Milliseconds != nil && *r.Milliseconds < -1 {
-			return invalid("retention.ms", "must be -1 (no limit) or milliseconds, not %d", *r.Milliseconds)
+	if err := n.Retention.validate("retention"); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Regions)) {
+		if err := name.Validate(); err != nil {
+			return invalid("regions."+string(name), "%v", err)
 		}
-		if r.Bytes != nil && *r.Bytes < -1 {
-			return invalid("retention.bytes", "must be -1 (no limit) or bytes, not %d", *r.Bytes)
+		if err := n.Regions[name].Retention.validate("regions." + string(name) + ".retention"); err != nil {
+			return err
 		}
 	}
 	if n.Topology == nil {
@@ -101,13 +159,25 @@ func (a allowances) check(n *Namespace) error {
 	if a.Tenant == nil {
 		return invalid("tenant", "tenant %q does not exist", string(n.Tenant))
 	}
-	if n.Topology == nil {
-		return nil
-	}
-	for i, region := range n.Topology.FullMesh {
-		if why := a.refusal(region); why != "" {
-			return invalid("topology.full-mesh["+strconv.Itoa(i)+"]", "%s", why)
+	for _, p := range n.places() {
+		if why := a.refusal(p.region); why != "" {
+			return invalid(p.field, "%s", why)
 		}
 	}
 	return nil
+}
+
+// places gives every region that the namespace names, with its field.
+func (n *Namespace) places() []place {
+	out := n.Topology.places()
+	for _, name := range slices.Sorted(maps.Keys(n.Regions)) {
+		out = append(out, place{"regions." + string(name), name})
+	}
+	return out
+}
+
+// names reports whether the namespace names the region.
+func (n *Namespace) names(region rhumb.RegionName) bool {
+	_, own := n.Regions[region]
+	return own || n.Topology.names(region)
 }

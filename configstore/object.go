@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
-	"sort"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -106,105 +103,6 @@ func (o object) canonical() []byte {
 		panic("configstore: parsed JSON does not encode: " + err.Error())
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
-// shape is the set of JSON fields that a Go type knows; a field that is a struct
-// has a shape of its own.
-type shape map[string]shape
-
-func shapeOf[T any]() shape { return shapeOfType(reflect.TypeFor[T]()) }
-
-// shapeOfType reads the json tags of a struct. Types that marshal themselves
-// (times, ids) are leaves.
-func shapeOfType(t reflect.Type) shape {
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
-		return nil
-	}
-	s := shape{}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if f.Anonymous {
-			for k, v := range shapeOfType(f.Type) {
-				s[k] = v
-			}
-			continue
-		}
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
-			s[name] = shapeOfType(f.Type)
-		}
-	}
-	return s
-}
-
-// into decodes the fields that the shape knows into v and gives the paths of
-// those that it does not know, sorted. null is refused, because absent, empty
-// and explicit must stay three values, and so is a known field in other case.
-func (o object) into(v any, s shape) (unknown []string, err error) {
-	known, unknown, err := o.split(s, "")
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(known.canonical(), v); err != nil {
-		var te *json.UnmarshalTypeError
-		if errors.As(err, &te) && te.Field != "" {
-			return nil, &FieldError{Field: te.Field, Reason: fmt.Sprintf("a JSON %s cannot be a %s", te.Value, te.Type)}
-		}
-		return nil, err
-	}
-	sort.Strings(unknown)
-	return unknown, nil
-}
-
-func (o object) split(s shape, path string) (known object, unknown []string, err error) {
-	known = object{}
-	for k, v := range o {
-		sub, ok := s[k]
-		if !ok {
-			for name := range s {
-				if strings.EqualFold(name, k) {
-					return nil, nil, &FieldError{Field: path + k, Reason: "is written " + name}
-				}
-			}
-			unknown = append(unknown, path+k)
-			continue
-		}
-		if v == nil {
-			return nil, nil, &FieldError{Field: path + k, Reason: "must not be null: leave it out, or give a value"}
-		}
-		if inner, isObject := v.(object); isObject && sub != nil {
-			innerKnown, innerUnknown, err := inner.split(sub, path+k+".")
-			if err != nil {
-				return nil, nil, err
-			}
-			known[k], unknown = innerKnown, append(unknown, innerUnknown...)
-			continue
-		}
-		known[k] = v
-	}
-	return known, unknown, nil
-}
-
-// merge gives what fresh says of the fields that the shape knows, and what old
-// says of all others.
-func merge(old, fresh object, s shape) object {
-	out := object{}
-	for k, v := range old {
-		if _, ok := s[k]; !ok {
-			out[k] = v
-		}
-	}
-	for k, v := range fresh {
-		before, wasObject := old[k].(object)
-		after, isObject := v.(object)
-		if s[k] != nil && wasObject && isObject {
-			v = merge(before, after, s[k])
-		}
-		out[k] = v
-	}
-	return out
 }
 
 // objectOf gives the object that a struct marshals to.

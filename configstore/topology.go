@@ -16,18 +16,69 @@ const (
 	StartLatest   Start = "latest"   // what comes after the edge
 )
 
-// Topology is the named shape of a namespace's flow. Exactly one shape is
-// given; this version knows full-mesh.
+// Topology is the named shape of a namespace's flow. Exactly one shape is given.
+// Full-mesh, fan-in, fan-out and active-standby carry own records only; chain and
+// ring forward.
 type Topology struct {
 	// FullMesh: every region of the list sends its own records to every other.
 	// nil: another shape is meant. Empty, or one region: local only.
 	FullMesh []rhumb.RegionName `json:"full-mesh,omitzero"`
+	// FanIn: many regions send to one.
+	FanIn *FanIn `json:"fan-in,omitzero"`
+	// FanOut: one region sends to many.
+	FanOut *FanOut `json:"fan-out,omitzero"`
+	// ActiveStandby: one region takes producers, the others hold copies.
+	ActiveStandby *ActiveStandby `json:"active-standby,omitzero"`
+	// Chain: each region sends to the next, what came from before it too.
+	Chain []rhumb.RegionName `json:"chain,omitzero"`
+	// Ring is a chain whose last region sends to the first. What has gone round
+	// ends at its own region, by life and watermark.
+	Ring []rhumb.RegionName `json:"ring,omitzero"`
+	// Edges is anything else, edge by edge. Empty: local only.
+	Edges []EdgeSpec `json:"edges,omitzero"`
 	// Start of edges that are new. Empty: earliest.
 	Start Start `json:"start,omitzero"`
+	// Rate limits each edge on its own. Empty: no limit.
+	Rate Rate `json:"rate,omitzero"`
 }
 
-// MaxShapeRegions bounds a shape: a full mesh of n has n·(n−1) edges.
-const MaxShapeRegions = 64
+// FanIn is the shape of many sources and one destination.
+type FanIn struct {
+	From []rhumb.RegionName `json:"from"`
+	To   rhumb.RegionName   `json:"to"`
+}
+
+// FanOut is the shape of one source and many destinations.
+type FanOut struct {
+	From rhumb.RegionName   `json:"from"`
+	To   []rhumb.RegionName `json:"to"`
+}
+
+// ActiveStandby is the shape of regions with roles: only the active region takes
+// producers. Its edges lead from each region to each other one, so that what the
+// old active had not sent when the roles changed still gets out, and none has to
+// be made at that moment. [Namespace.Generation] counts changes of the active.
+type ActiveStandby struct {
+	Active  rhumb.RegionName   `json:"active"`
+	Standby []rhumb.RegionName `json:"standby"`
+}
+
+// EdgeSpec is one edge of a custom topology.
+type EdgeSpec struct {
+	From rhumb.RegionName `json:"from"`
+	To   rhumb.RegionName `json:"to"`
+	// Forward: records of other origins flow too, not only From's own.
+	Forward bool `json:"forward,omitzero"`
+	// Start and Rate of this edge. Empty: the topology's.
+	Start Start `json:"start,omitzero"`
+	Rate  Rate  `json:"rate,omitzero"`
+}
+
+// Bounds of a topology: a full mesh of n regions has n·(n−1) edges.
+const (
+	MaxShapeRegions = 64
+	MaxEdges        = MaxShapeRegions * (MaxShapeRegions - 1)
+)
 
 // Edge is policy: a namespace's records flow from one region to another.
 type Edge struct {
@@ -38,21 +89,8 @@ type Edge struct {
 	Forward bool
 	// Start is where the edge starts at a partition that it has not carried yet.
 	Start Start
-}
-
-func (t *Topology) validate() error {
-	if t.FullMesh == nil {
-		return invalid("topology", "names no shape: give full-mesh")
-	}
-	if len(t.FullMesh) > MaxShapeRegions {
-		return invalid("topology.full-mesh", "has %d regions, at most %d are allowed", len(t.FullMesh), MaxShapeRegions)
-	}
-	switch t.Start {
-	case "", StartEarliest, StartLatest:
-	default:
-		return invalid("topology.start", "must be earliest or latest, not %q", string(t.Start))
-	}
-	return validateRegionList("topology.full-mesh", t.FullMesh)
+	// Rate limits what the edge carries, in bytes per second. Zero: no limit.
+	Rate int64
 }
 
 // Compile gives the edges of a namespace, sorted by From, then To. It is pure:
@@ -66,17 +104,26 @@ func Compile(n *Namespace) ([]Edge, error) {
 	if n.Topology == nil {
 		return nil, nil
 	}
-	start := cmp.Or(n.Topology.Start, StartEarliest)
+	edges := n.Topology.compile()
+	for i := range edges {
+		edges[i].Tenant, edges[i].Namespace = n.Tenant, n.Name
+	}
+	return edges, nil
+}
+
+// compile gives the edges of a topology that was validated, without the names of
+// what they belong to.
+func (t *Topology) compile() []Edge {
 	var edges []Edge
-	for _, from := range n.Topology.FullMesh {
-		for _, to := range n.Topology.FullMesh {
-			if from != to {
-				edges = append(edges, Edge{Tenant: n.Tenant, Namespace: n.Name, From: from, To: to, Start: start})
-			}
-		}
+	for _, e := range t.shape().edges(t) {
+		edges = append(edges, Edge{
+			From: e.From, To: e.To, Forward: e.Forward,
+			Start: cmp.Or(e.Start, t.Start, StartEarliest),
+			Rate:  cmp.Or(e.Rate, t.Rate).bytes(),
+		})
 	}
 	slices.SortFunc(edges, compareEdges)
-	return edges, nil
+	return edges
 }
 
 // compareEdges orders by tenant, namespace, from, to: the identity of an edge.
@@ -85,7 +132,68 @@ func compareEdges(a, b Edge) int {
 		cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 }
 
+func (t *Topology) validate() error {
+	var given []string
+	for _, s := range shapes {
+		if s.given(t) {
+			given = append(given, s.name)
+		}
+	}
+	switch len(given) {
+	case 0:
+		return invalid("topology", "names no shape: give one of %s", shapeNames())
+	case 1:
+	default:
+		return invalid("topology."+given[1], "is a second shape: %s is there already, give only one", given[0])
+	}
+	if err := t.Start.validate("topology.start"); err != nil {
+		return err
+	}
+	if err := t.Rate.validate("topology.rate"); err != nil {
+		return err
+	}
+	return t.shape().check(t, "topology."+given[0])
+}
+
+func (s Start) validate(field string) error {
+	switch s {
+	case "", StartEarliest, StartLatest:
+		return nil
+	}
+	return invalid(field, "must be earliest or latest, not %q", string(s))
+}
+
+// shape gives the one that is given; nil if none is.
+func (t *Topology) shape() *topologyShape {
+	for i := range shapes {
+		if shapes[i].given(t) {
+			return &shapes[i]
+		}
+	}
+	return nil
+}
+
+// Shape gives the name of the topology's shape, such as full-mesh. Empty: there
+// is none.
+func (t *Topology) Shape() string {
+	if t == nil || t.shape() == nil {
+		return ""
+	}
+	return t.shape().name
+}
+
+// Regions gives the regions that the topology names, in its order, once each.
+func (t *Topology) Regions() []rhumb.RegionName {
+	var out []rhumb.RegionName
+	for _, p := range t.places() {
+		if !slices.Contains(out, p.region) {
+			out = append(out, p.region)
+		}
+	}
+	return out
+}
+
 // names reports whether the shape names the region; a nil shape names none.
 func (t *Topology) names(region rhumb.RegionName) bool {
-	return t != nil && slices.Contains(t.FullMesh, region)
+	return slices.ContainsFunc(t.places(), func(p place) bool { return p.region == region })
 }

@@ -95,12 +95,6 @@ func TestG71EmptyListIsLocalOnly(t *testing.T) {
 
 func TestUnbuiltFeaturesAreRefusedWithReason(t *testing.T) {
 	for _, c := range []struct{ fields, field string }{
-		{`"topology":{"fan-in":{"from":["a"],"to":"b"}}`, "topology.fan-in"},
-		{`"topology":{"fan-out":{}}`, "topology.fan-out"},
-		{`"topology":{"active-standby":{"active":"a","standby":["b"]}}`, "topology.active-standby"},
-		{`"topology":{"chain":["a","b"]}`, "topology.chain"},
-		{`"topology":{"ring":["a","b"]}`, "topology.ring"},
-		{`"topology":{"edges":[]}`, "topology.edges"},
 		{`"topology":{"full-mesh":["a"],"rate_limit":"1MiB"}`, "topology.rate_limit"},
 		{`"edges":[{"from":"a","to":"b","forward":true}]`, "edges"},
 		{`"dedup":"mesh"`, "dedup"},
@@ -118,7 +112,7 @@ func TestUnbuiltFeaturesAreRefusedWithReason(t *testing.T) {
 		d := parseDoc(t, NamespaceKey("t", "n"), ","+c.fields)
 		err := newPicture().put(d)
 		var fe *FieldError
-		if rhumb.KindOf(err) != rhumb.KindUnsupported || !errors.As(err, &fe) || fe.Field != c.field || !strings.Contains(fe.Reason, "this version") {
+		if rhumb.KindOf(err) != rhumb.KindUnsupported || !errors.As(err, &fe) || fe.Field != c.field || fe.Reason == "" {
 			t.Errorf("%s: %v (%v), want a refusal of %s", c.fields, err, rhumb.KindOf(err), c.field)
 		}
 	}

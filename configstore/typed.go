@@ -49,7 +49,7 @@ func decode[T any, P pointerTo[T]](d Document) (T, []string, error) {
 	}
 	P(&v).named(name)
 	for _, path := range unknown {
-		if why, ok := unbuiltFields[name.kind][path]; ok && !d.Deleted {
+		if why, ok := unbuiltFields[name.kind][withoutIndexes(path)]; ok && !d.Deleted {
 			return v, nil, inDocument(d.Key, unbuilt(path, why))
 		}
 	}
@@ -106,16 +106,9 @@ var unbuiltFields = map[docKind]map[string]string{
 		"admin_roles": "roles are not supported by this version",
 	},
 	kindNamespace: {
-		"edges":                    "is topology.edges; custom edges are not supported by this version: use topology.full-mesh",
-		"topology.fan-in":          "is not supported by this version: use full-mesh",
-		"topology.fan-out":         "is not supported by this version: use full-mesh",
-		"topology.active-standby":  "is not supported by this version: use full-mesh",
-		"topology.chain":           "is not supported by this version: use full-mesh",
-		"topology.ring":            "is not supported by this version: use full-mesh",
-		"topology.edges":           "custom edges are not supported by this version: use full-mesh",
-		"topology.rate_limit":      "rate limits of edges are not supported by this version",
+		"edges":                    "belongs into topology: write topology.edges",
+		"topology.rate_limit":      "is written topology.rate",
 		"retention.hold_for_links": "is not supported by this version: retention does not wait for links",
-		"generation":               "roles of regions are not supported by this version",
 		"ttl":                      "is not supported by this version: use retention.ms",
 		"backlog_quota":            "is not supported by this version",
 		"subscription_replication": "subscriptions do not travel between regions in this version",
@@ -124,7 +117,6 @@ var unbuiltFields = map[docKind]map[string]string{
 		"confirm":                  "waiting for other regions is not supported by this version",
 		"max_lag":                  "is not supported by this version",
 		"limits":                   "limits per namespace are not supported by this version",
-		"regions":                  "settings per region are not supported by this version",
 		"roles":                    "are not supported by this version",
 		"schema":                   "schemas are not supported by this version",
 		"replicate_subscriptions":  "subscriptions do not travel between regions in this version",

@@ -198,7 +198,7 @@ func TestRefusedDocumentLeavesTheFormerInForce(t *testing.T) {
 	v := openView(t, a.store, keeper)
 	key := configstore.NamespaceKey("acme", "n")
 	for range 2 { // twice refused, the same is in force
-		a.put(key, `,"topology":{"ring":["us","eu","ap"]}`)
+		a.put(key, `,"topology":{"ring":["us","eu","ap"]},"transactions":{}`)
 		a.ok(v.Refresh(t.Context()))
 	}
 	a.put("rhumb/v1/later/thing", "") // of a kind that this version does not know
@@ -206,7 +206,7 @@ func TestRefusedDocumentLeavesTheFormerInForce(t *testing.T) {
 		t.Helper()
 		a.ok(v.Refresh(t.Context()))
 		st := v.Status()
-		if st.State != configstore.StateCurrent || len(st.Problems) != 1 || st.Problems[0].Key != key || !strings.Contains(st.Problems[0].Reason, "topology.ring") {
+		if st.State != configstore.StateCurrent || len(st.Problems) != 1 || st.Problems[0].Key != key || !strings.Contains(st.Problems[0].Reason, "transactions") {
 			t.Fatalf("%+v", st)
 		}
 		if len(v.Edges()) != 2 {
@@ -214,8 +214,8 @@ func TestRefusedDocumentLeavesTheFormerInForce(t *testing.T) {
 		}
 	}
 	check(v)
-	a.refused(a.mesh("acme", "n", "us"), rhumb.KindUnsupported, "topology.ring") // not overwritten either
-	v = openView(t, a.store, keeper)                                             // and after a restart
+	a.refused(a.mesh("acme", "n", "us"), rhumb.KindUnsupported, "transactions") // not overwritten either
+	v = openView(t, a.store, keeper)                                            // and after a restart
 	check(v)
 	a.put(key, `,"topology":{"full-mesh":["us","ap"]}`)
 	a.ok(v.Refresh(t.Context()))

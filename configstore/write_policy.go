@@ -41,12 +41,9 @@ func (w *Writer) checkTenant(ctx context.Context, t *Tenant) error {
 		if t.Deleted {
 			return invalid("deleted", "namespace %s/%s is still there", ns.Tenant, ns.Name)
 		}
-		if ns.Topology == nil {
-			continue
-		}
-		for _, r := range ns.Topology.FullMesh {
-			if !t.Allows(r) {
-				return invalid("allowed_regions", "namespace %s/%s names region %q", ns.Tenant, ns.Name, string(r))
+		for _, p := range ns.places() {
+			if !t.Allows(p.region) {
+				return invalid("allowed_regions", "namespace %s/%s names region %q", ns.Tenant, ns.Name, string(p.region))
 			}
 		}
 	}
@@ -54,14 +51,55 @@ func (w *Writer) checkTenant(ctx context.Context, t *Tenant) error {
 }
 
 // PutNamespace creates or changes a namespace. Its topology may name only regions
-// that are registered and that its tenant, which must exist, allows.
+// that are registered and that its tenant, which must exist, allows. Its generation
+// grows when its active region changes.
 func (w *Writer) PutNamespace(ctx context.Context, t rhumb.Tenant, ns rhumb.Namespace, edit func(*Namespace) error) (Namespace, error) {
-	return apply(ctx, w, change[Namespace]{key: NamespaceKey(t, ns), edit: edit, check: func(ctx context.Context, n, _ *Namespace) error {
+	return apply(ctx, w, change[Namespace]{key: NamespaceKey(t, ns), edit: func(n *Namespace) error {
+		active, generation := n.Active(), n.Generation
+		if n.Version == 0 {
+			var err error
+			if generation, err = w.buriedGeneration(ctx, NamespaceKey(t, ns)); err != nil {
+				return err
+			}
+		}
+		if err := edit(n); err != nil {
+			return err
+		}
+		return n.settleGeneration(active, generation)
+	}, check: func(ctx context.Context, n, _ *Namespace) error {
 		if err := n.validate(); err != nil || n.Deleted {
 			return err
 		}
 		return w.checkNamespace(ctx, n)
 	}})
+}
+
+// buriedGeneration gives the generation of a namespace that was deleted, zero if
+// there was none. If the tombstone changes after it, the put has a conflict.
+func (w *Writer) buriedGeneration(ctx context.Context, key string) (uint64, error) {
+	d, err := w.store.Get(ctx, key)
+	if errors.Is(err, ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, _, err := decode[Namespace](d)
+	return n.Generation, err
+}
+
+// settleGeneration gives an edited namespace its generation, from the active
+// region and the generation that it had.
+func (n *Namespace) settleGeneration(active rhumb.RegionName, had uint64) error {
+	next := had
+	if n.Active() != active {
+		next++
+	}
+	if given := n.Generation; given != 0 && given != had && given != next {
+		return invalid("generation", "is the store's to count: it is %d, not %d; leave it out", had, given)
+	}
+	n.Generation = next
+	return nil
 }
 
 func (w *Writer) checkNamespace(ctx context.Context, n *Namespace) error {

@@ -161,7 +161,7 @@ func (w *Writer) checkUnused(ctx context.Context, name rhumb.RegionName) error {
 		return err
 	}
 	for _, ns := range spaces {
-		if !ns.Deleted && ns.Topology.names(name) {
+		if !ns.Deleted && ns.names(name) {
 			return invalid("deleted", "namespace %s/%s names the region: take it out there first", ns.Tenant, ns.Name)
 		}
 	}

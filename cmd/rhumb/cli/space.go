@@ -48,12 +48,10 @@ func namespaceList(a *asking) *cobra.Command {
 }
 
 func topologyText(n api.Namespace) string {
-	switch {
-	case n.Topology == nil || len(n.Topology.FullMesh) < 2:
+	if len(n.Topology.Regions()) < 2 {
 		return "local"
-	default:
-		return "full-mesh: " + list(n.Topology.FullMesh)
 	}
+	return n.Topology.Shape() + ": " + list(n.Topology.Regions())
 }
 
 func namespaceShow(a *asking) *cobra.Command {

@@ -252,13 +252,11 @@ func (s *Server) groups() groups.Config {
 	}
 }
 
-// namespaceRetention gives what a topic's namespace says about retention.
+// namespaceRetention gives what a topic's namespace says about retention in this
+// region.
 func (s *Server) namespaceRetention(t rhumb.Topic) (ms, bytes *int64) {
-	ns, ok := s.room.view.Namespace(t.Tenant, t.Namespace)
-	if !ok || ns.Retention == nil {
-		return nil, nil
-	}
-	return ns.Retention.Milliseconds, ns.Retention.Bytes
+	ns, _ := s.room.view.Namespace(t.Tenant, t.Namespace)
+	return ns.RetentionIn(s.cfg.Region.Name)
 }
 
 func retentionMs(d config.Duration) int64 {
