@@ -22,17 +22,23 @@ func (v *View) Refresh(ctx context.Context) error {
 	case v.reading <- struct{}{}:
 	}
 	defer func() { <-v.reading }()
+	docs, err := v.read(ctx)
+	if err != nil {
+		return err
+	}
+	return v.take(docs)
+}
+
+// read lists all documents. v.reading is held.
+func (v *View) read(ctx context.Context) ([]Document, error) {
 	call, cancel := context.WithTimeoutCause(ctx, v.cfg.CallTimeout,
 		rhumb.Errorf(rhumb.KindTimeout, "configstore: the store did not answer within %v", v.cfg.CallTimeout))
 	defer cancel()
 	docs, err := v.cfg.Store.List(call, Prefix)
-	if err != nil {
-		if ctx.Err() == nil { // our own end says nothing of the store
-			v.setState(StateStoreDown, err)
-		}
-		return err
+	if err != nil && ctx.Err() == nil { // our own end says nothing of the store
+		v.setState(StateStoreDown, err)
 	}
-	return v.take(docs)
+	return docs, err
 }
 
 // take brings the picture up to date with a list of the store. v.reading is held.

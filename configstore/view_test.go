@@ -169,7 +169,7 @@ func TestH8StoreRestoredFromOldSnapshot(t *testing.T) {
 	a.ok(a.tenant("other"))
 	v := openView(t, a.store, &configstore.MemoryKeeper{})
 	highest := a.store.Snapshot()
-	a.store.Restore(old)
+	a.store.Rollback(old)
 	a.refused(v.Refresh(t.Context()), rhumb.KindForbidden, "went back")
 	st := v.Status()
 	reasons := []string{
@@ -184,7 +184,7 @@ func TestH8StoreRestoredFromOldSnapshot(t *testing.T) {
 	if len(a.store.Snapshot()) != len(old) || len(v.Edges()) != 6 {
 		t.Fatal("something was written or rolled back")
 	}
-	a.store.Restore(highest)
+	a.store.Rollback(highest)
 	a.ok(v.Refresh(t.Context()))
 	if st := v.Status(); st.State != configstore.StateCurrent || len(st.Problems) != 0 {
 		t.Fatalf("%+v", st)
@@ -319,7 +319,7 @@ func TestI5RandomHistories(t *testing.T) {
 					backup = a.store.Snapshot()
 				case 3:
 					if rng.IntN(3) == 0 {
-						a.store.Restore(backup)
+						a.store.Rollback(backup)
 					}
 				case 4:
 					stop()

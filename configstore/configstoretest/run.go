@@ -23,33 +23,42 @@ type Backend struct {
 }
 
 // Run runs the contract against a backend; fresh makes an empty one for each test.
-func Run(t *testing.T, fresh func(t *testing.T) Backend) {
+// A test that is alone takes the whole server behind the backend down or back: no
+// other test may use it.
+func Run(t *testing.T, fresh func(t *testing.T, alone bool) Backend) {
 	for _, c := range []struct {
-		name string
-		test func(*testing.T, Backend)
+		name  string
+		alone bool
+		test  func(*testing.T, Backend)
 	}{
-		{"absent documents", testAbsent},
-		{"what was put is what is got", testRoundTrip},
-		{"a put needs the next version", testVersions},
-		{"what cannot be stored is refused", testRefused},
-		{"of many puts of one version one wins", testOneWinner},
-		{"two admins at once lose no change", testTwoAdmins},
-		{"a watch tells of changes", testWatch},
-		{"close ends watches and calls", testClose},
-		{"unknown fields survive", testUnknownFields},
-		{"one mesh is made", testOneMesh},
-		{"region numbers differ", testNumbers},
-		{"a view follows the store", testViewFollows},
-		{"a first start needs the store", testFirstStart},
-		{"a view lives without the store", testViewDown},
-		{"a silent watch is caught", testSilent},
-		{"a store that went back is refused", testWentBack},
-		{"a store with other content is refused", testOtherContent},
-		{"a store of another mesh is refused", testOtherMesh},
+		{"absent documents", false, testAbsent},
+		{"what was put is what is got", false, testRoundTrip},
+		{"a put needs the next version", false, testVersions},
+		{"what cannot be stored is refused", false, testRefused},
+		{"of many puts of one version one wins", false, testOneWinner},
+		{"two admins at once lose no change", false, testTwoAdmins},
+		{"a watch tells of changes", false, testWatch},
+		{"a watch goes on after the store was down", true, testWatchDown},
+		{"close ends watches and calls", false, testClose},
+		{"unknown fields survive", false, testUnknownFields},
+		{"one mesh is made", false, testOneMesh},
+		{"region numbers differ", false, testNumbers},
+		{"a view follows the store", false, testViewFollows},
+		{"a first start needs the store", true, testFirstStart},
+		{"a view lives without the store", true, testViewDown},
+		{"a silent watch is caught", false, testSilent},
+		{"a store that went back is refused", true, testWentBack},
+		{"a store with other content is refused", true, testOtherContent},
+		{"a store of another mesh is refused", false, testOtherMesh},
+		{"what a store lost is put back", true, testRestore},
+		{"each region puts back what it saw", true, testRestoreHighest},
+		{"other content is overruled by the next version", true, testRestoreOtherContent},
+		{"a document that changed meanwhile is not replaced", false, testRestoreConflict},
+		{"many documents are put back", false, testRestoreMany},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.test(t, fresh(t))
+			c.test(t, fresh(t, c.alone))
 		})
 	}
 }

@@ -220,3 +220,52 @@ func testClose(t *testing.T, b Backend) {
 		t.Fatalf("put after close: %v", err)
 	}
 }
+
+// testWatchDown: whether a watch ends or goes on when the store goes down is the
+// backend's business; whoever starts it again if it ended hears of later changes.
+func testWatchDown(t *testing.T, b Backend) {
+	if b.SetDown == nil {
+		t.Skip("this backend cannot be down")
+	}
+	ctx, s := testContext(t), b.Open(t)
+	watch, stop := context.WithCancel(ctx)
+	seen, ended := make(chan uint64, 100), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for watch.Err() == nil {
+			_ = s.Watch(watch, configstore.TenantsPrefix, func(docs []configstore.Document) {
+				if len(docs) > 0 {
+					seen <- docs[0].Version
+				}
+			})
+		}
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	expect := func(version uint64) {
+		t.Helper()
+		for {
+			select {
+			case v := <-seen:
+				if v == version {
+					return
+				}
+			case <-ctx.Done():
+				t.Fatalf("the watch never told of version %d", version)
+			}
+		}
+	}
+	key := configstore.TenantKey("t")
+	if err := s.Put(ctx, document(t, key, "1", "")); err != nil {
+		t.Fatal(err)
+	}
+	expect(1)
+	b.SetDown(true)
+	if err := s.Put(ctx, document(t, key, "2", "")); rhumb.KindOf(err) != rhumb.KindUnavailable {
+		t.Fatalf("a put while the store is down: %v", err)
+	}
+	b.SetDown(false)
+	if err := s.Put(ctx, document(t, key, "2", "")); err != nil {
+		t.Fatal(err)
+	}
+	expect(2)
+}

@@ -153,16 +153,16 @@ func (m *Memory) SetSilent(silent bool) {
 	m.notify()
 }
 
-// Snapshot gives a copy of all documents, for Restore.
+// Snapshot gives a copy of all documents, for Rollback.
 func (m *Memory) Snapshot() map[string]configstore.Document {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.docs)
 }
 
-// Restore replaces all documents, as an operator does who restores a backup: no
+// Rollback replaces all documents, as an operator does who restores a backup: no
 // version is checked.
-func (m *Memory) Restore(docs map[string]configstore.Document) {
+func (m *Memory) Rollback(docs map[string]configstore.Document) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.docs = maps.Clone(docs)

@@ -9,7 +9,7 @@ import (
 )
 
 func TestMemoryContract(t *testing.T) {
-	configstoretest.Run(t, func(*testing.T) configstoretest.Backend {
+	configstoretest.Run(t, func(*testing.T, bool) configstoretest.Backend {
 		m := embedded.NewMemory()
 		return configstoretest.Backend{
 			Open:      func(*testing.T) configstore.Store { return m },
@@ -17,7 +17,7 @@ func TestMemoryContract(t *testing.T) {
 			SetSilent: m.SetSilent,
 			Backup: func() func() {
 				docs := m.Snapshot()
-				return func() { m.Restore(docs) }
+				return func() { m.Rollback(docs) }
 			},
 		}
 	})

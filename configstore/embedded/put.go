@@ -42,10 +42,7 @@ func (s *Store) Put(ctx context.Context, d configstore.Document) error {
 	if err := s.replace(d); err != nil {
 		return unavailable("put "+d.Key, err)
 	}
-	s.mu.Lock()
-	close(s.changed)
-	s.changed = make(chan struct{})
-	s.mu.Unlock()
+	s.changedHere()
 	return nil
 }
 

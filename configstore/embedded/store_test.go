@@ -22,7 +22,7 @@ func open(t *testing.T, dir string) *embedded.Store {
 }
 
 func TestDirectoryContract(t *testing.T) {
-	configstoretest.Run(t, func(t *testing.T) configstoretest.Backend {
+	configstoretest.Run(t, func(t *testing.T, _ bool) configstoretest.Backend {
 		dir := filepath.Join(t.TempDir(), "store")
 		docs := filepath.Join(dir, "rhumb")
 		return configstoretest.Backend{
