@@ -10,7 +10,7 @@ BENCH ?= .
 SOURCES := $(shell $(GO) list -f '{{.Dir}}' ./... 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: clients compat-tools compat-record help build check test race lint fmt mutants sim bench fuzz cross tidy clean
+.PHONY: consul clients compat-tools compat-record help build check test race lint fmt mutants sim bench fuzz cross tidy clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -21,7 +21,7 @@ build: ## build the binary into bin/
 check: lint mutants ## the quick one: lint, unit tests, planted bugs (at most 60 s with warm caches)
 	$(GO) test -short $$($(GO) list ./... | grep -v '/e2e/')
 
-test: ## all tests that a machine with Go can run, real processes and clients included (at most 15 min)
+test: consul ## all tests that a machine with Go can run, real processes and clients included (at most 15 min)
 	$(GO) test -timeout 20m ./...
 
 race: ## unit tests, and the simulation with fewer seeds, under the race detector
@@ -37,6 +37,9 @@ compat-tools: ## what Kafka's command-line tools print of a region, compared wit
 
 compat-record: ## start a real Kafka from the jars of the tools, and keep its answers as golden files
 	$(GO) test -count=1 -v -run 'TestKafkaTools|TestAnswersAreKafkas' ./e2e/clients -kafka
+
+consul: ## build the Consul that tests run, once per machine: minutes at an empty cache
+	$(GO) test -timeout 60m -count=1 -run TestConsulIsBuilt ./configstore/consul/consultest
 
 clients: ## get the foreign clients that make test tries, into the cache folder (python3, node, mvn, javac must be there)
 	e2e/clients/install.sh
@@ -65,6 +68,7 @@ fmt: ## format the code
 tidy: ## make go.mod and go.sum exact
 	$(GO) mod tidy
 	cd tools && $(GO) mod tidy
+	cd tools/consul && $(GO) mod tidy
 
 clean: ## remove what build made
 	rm -rf bin

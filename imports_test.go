@@ -44,7 +44,7 @@ var homes = []struct {
 	{"github.com/cockroachdb/pebble", []string{"storage"}, "the state database is storage's secret"},
 	{"go.etcd.io/raft/v3", []string{"storage", "region"}, "consensus happens inside a region; storage holds its types"},
 	{"github.com/hashicorp/memberlist", []string{"region"}, "gossip is about who is in a region"},
-	{"github.com/hashicorp/consul", []string{"configstore/consul"}, "one backend of the configuration store"},
+	{"github.com/hashicorp/consul", []string{"configstore/consul"}, "one backend of the configuration store, and the services of that same agent; everybody else sees a Store"},
 	{"github.com/twmb/franz-go/pkg/kmsg", []string{"broker/kafka"}, "foreign words stay behind the protocol's door"},
 	{"github.com/prometheus/client_golang", []string{"broker/admin", "cmd"}, "one place decides names and labels of metrics"},
 	{"github.com/quic-go/quic-go", []string{"replicator"}, "links are the replicator's"},

@@ -48,6 +48,36 @@ func Offset(t testing.TB, regions int) int {
 	return 0
 }
 
+// Single ports lie below those of regions.
+const firstSingle, lastSingle = 10100, 12599
+
+// Ports gives n ports that are free for TCP and UDP, for servers that are no
+// regions. Nobody else gets them before the test has ended.
+func Ports(t testing.TB, n int) []int {
+	t.Helper()
+	dir := filepath.Join(os.TempDir(), "rhumb-porttest-"+strconv.Itoa(os.Getuid()))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var ports []int
+	for port := firstSingle; port <= lastSingle && len(ports) < n; port++ {
+		unlock, err := lock(filepath.Join(dir, "port-"+strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		if !isFree(port, true, true) {
+			unlock()
+			continue
+		}
+		t.Cleanup(unlock)
+		ports = append(ports, port)
+	}
+	if len(ports) < n {
+		t.Fatal("porttest: every single port is in use")
+	}
+	return ports
+}
+
 // lock takes a lock that ends with the process, if not before.
 func lock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
@@ -64,19 +94,34 @@ func lock(path string) (unlock func(), err error) {
 func free(offset, regions int) bool {
 	for i := range regions {
 		for _, port := range tcpPorts {
-			l, err := net.Listen("tcp", address(port+offset+100*i))
-			if err != nil {
+			if !isFree(port+offset+100*i, true, false) {
 				return false
 			}
-			l.Close()
 		}
 		for _, port := range udpPorts {
-			c, err := net.ListenPacket("udp", address(port+offset+100*i))
-			if err != nil {
+			if !isFree(port+offset+100*i, false, true) {
 				return false
 			}
-			c.Close()
 		}
+	}
+	return true
+}
+
+// isFree tries to bind a port.
+func isFree(port int, tcp, udp bool) bool {
+	if tcp {
+		l, err := net.Listen("tcp", address(port))
+		if err != nil {
+			return false
+		}
+		l.Close()
+	}
+	if udp {
+		c, err := net.ListenPacket("udp", address(port))
+		if err != nil {
+			return false
+		}
+		c.Close()
 	}
 	return true
 }

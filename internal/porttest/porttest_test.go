@@ -30,3 +30,15 @@ func TestABusyPortIsPassedOver(t *testing.T) {
 		t.Fatalf("offset %d was given although a port is in use", offset)
 	}
 }
+
+func TestSinglePortsDiffer(t *testing.T) {
+	seen := map[int]bool{}
+	for range 3 {
+		for _, port := range Ports(t, 3) {
+			if seen[port] {
+				t.Fatalf("port %d was given twice", port)
+			}
+			seen[port] = true
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// explain gives an error of Consul's API its kind, and says what to do where the
+// cause is known. Whoever was told to stop hears why instead.
+func (s *Store) explain(ctx context.Context, doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	var kind *rhumb.Error
+	if errors.As(err, &kind) {
+		return err
+	}
+	var status api.StatusError
+	if errors.As(err, &status) {
+		return s.explainStatus(doing, status)
+	}
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err // without the address, which stands there already
+	}
+	return rhumb.Errorf(rhumb.KindUnavailable, "configstore: consul at %s: %s: %w", s.address, doing, err)
+}
+
+func (s *Store) explainStatus(doing string, err api.StatusError) error {
+	kind, next := rhumb.KindUnavailable, ""
+	switch err.Code {
+	case http.StatusForbidden, http.StatusUnauthorized:
+		kind, next = rhumb.KindForbidden, "; give config_store.consul.token_file a token with the policy that docs/first-mesh.md shows"
+	case http.StatusBadRequest:
+		kind = rhumb.KindInvalid
+	case http.StatusRequestEntityTooLarge:
+		kind, next = rhumb.KindTooLarge, "; Consul's limits.kv_max_value_size and limits.txn_max_req_len must be at least 524288, as they are by default"
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect, http.StatusNotFound:
+		next = "; is there a Consul agent at this address?"
+	}
+	text := fmt.Sprintf("%d %s", err.Code, http.StatusText(err.Code))
+	if err.Body != "" {
+		text += ": " + err.Body[:min(len(err.Body), 300)]
+	}
+	return rhumb.Errorf(kind, "configstore: consul at %s: %s: %s%s", s.address, doing, text, next)
+}
+
+// filtered is a list that may lack what the token may not read.
+func (s *Store) filtered(doing string) error {
+	return rhumb.Errorf(rhumb.KindForbidden, "configstore: consul at %s: %s: the token may not read all documents, so that some would seem lost; give config_store.consul.token_file a token with the policy that docs/first-mesh.md shows",
+		s.address, doing)
+}
+
+func conflict(key string) error {
+	return rhumb.Errorf(rhumb.KindFenced, "%w: %s changed meanwhile", configstore.ErrConflict, key)
+}
