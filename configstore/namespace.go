@@ -36,6 +36,9 @@ type Namespace struct {
 	Retention *Retention `json:"retention,omitzero"`
 	// Regions has what differs in single regions.
 	Regions map[rhumb.RegionName]RegionPolicy `json:"regions,omitzero"`
+	// Backlog says how long retention waits for regions that lack records. nil: what
+	// the region's own config says, then a gap.
+	Backlog *Backlog `json:"backlog,omitzero"`
 	// DeleteScope says what deleting a topic of a replicated namespace deletes.
 	// Empty: ScopeMesh. See [Namespace.Deletes].
 	DeleteScope Scope `json:"delete_scope,omitzero"`
@@ -128,6 +131,9 @@ func (n *Namespace) validate() error {
 		if err := n.Regions[name].Retention.validate("regions." + string(name) + ".retention"); err != nil {
 			return err
 		}
+	}
+	if err := n.Backlog.validate(); err != nil {
+		return err
 	}
 	if n.Topology == nil {
 		return nil

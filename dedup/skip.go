@@ -16,7 +16,7 @@ type Skip struct {
 }
 
 func (s Skip) valid() bool {
-	return rhumb.NoOffset <= s.From && s.From < s.To && s.Reason != rhumb.ReasonNone && s.Reason <= rhumb.ReasonLost
+	return rhumb.NoOffset <= s.From && s.From < s.To && s.Reason != rhumb.ReasonNone && s.Reason <= rhumb.ReasonLast
 }
 
 // RaisesFloor reports whether a skip of this reason leaves something out that

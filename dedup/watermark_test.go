@@ -72,11 +72,11 @@ func checkSkipBorders(t rapid.TB) {
 		w.Offset, w.Chain = at, 77
 		for from := rhumb.Offset(-2); from < 6; from++ {
 			for to := rhumb.Offset(-1); to < 6; to++ {
-				for reason := rhumb.ReasonNone; reason <= rhumb.ReasonLost+1; reason++ {
+				for reason := rhumb.ReasonNone; reason <= rhumb.ReasonLast+1; reason++ {
 					s := Skip{From: from, To: to, Chain: 77, Reason: reason}
 					want := Accept
 					switch {
-					case from < rhumb.NoOffset || to <= from || reason == rhumb.ReasonNone || reason > rhumb.ReasonLost:
+					case from < rhumb.NoOffset || to <= from || reason == rhumb.ReasonNone || reason > rhumb.ReasonLast:
 						want = Invalid
 					case to <= at:
 						want = Duplicate

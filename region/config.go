@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage"
 )
@@ -41,6 +42,16 @@ type Config struct {
 	// and RetentionBytes; nil for what it leaves to the region, negative for no
 	// limit. Default: nothing. It is asked at each look and must not block.
 	NamespaceRetention func(rhumb.Topic) (ms, bytes *int64)
+	// HoldForLinks is how long records that retention would drop are kept for regions
+	// that lack them, if their namespace does not say. Default 1 day; negative: not at
+	// all.
+	HoldForLinks time.Duration
+	// HoldShare is how much of the disk, in percent, records so kept may take.
+	// Default 20.
+	HoldShare int
+	// NamespaceBacklog gives what a topic's namespace says of that, nil for nothing.
+	// Default: nothing. It is asked at each look and must not block.
+	NamespaceBacklog func(rhumb.Topic) *configstore.Backlog
 	// NodeID is this node's id in the eyes of Kafka clients, which settings of this
 	// node go by. Default: the region's number * 1000.
 	NodeID int32
@@ -58,6 +69,8 @@ const DefaultPartitionLimit = 100_000
 const (
 	defaultRetention      = 7 * 24 * time.Hour
 	defaultProducerExpiry = 24 * time.Hour
+	defaultHold           = 24 * time.Hour
+	defaultHoldShare      = 20
 )
 
 func (c *Config) setDefaults() error {
@@ -89,6 +102,12 @@ func (c *Config) setDefaults() error {
 	}
 	if c.RetentionBytes == 0 {
 		c.RetentionBytes = -1
+	}
+	if c.HoldForLinks == 0 {
+		c.HoldForLinks = defaultHold
+	}
+	if c.HoldShare <= 0 {
+		c.HoldShare = defaultHoldShare
 	}
 	if c.NodeID == 0 {
 		c.NodeID = int32(c.Number) * 1000

@@ -19,6 +19,10 @@ func (r *Region) Append(ref rhumb.PartitionRef, req AppendRequest, done func(App
 		done(AppendResult{Base: rhumb.NoOffset, Err: noPartition(ref)})
 		return
 	}
+	if err := r.backlog.refusal(ref); err != nil {
+		done(AppendResult{Base: rhumb.NoOffset, Err: err})
+		return
+	}
 	s.Append(ref.ID, req, done)
 }
 

@@ -39,6 +39,7 @@ type Region struct {
 
 	ids producerIDs
 
+	backlog   backlog
 	shippedFn atomic.Pointer[func() map[rhumb.PartitionRef]rhumb.Offset] // see SetShipped
 }
 
@@ -56,6 +57,7 @@ func Open(cfg Config) (*Region, error) {
 		failed: make(map[rhumb.ShardID]error), subscribers: make(map[*subscriber]struct{}),
 		static: cfg.staticSettings(), scope: strconv.Itoa(int(cfg.NodeID)),
 	}
+	r.backlog.began = time.Now()
 	for id := range rhumb.ShardID(cfg.Shards + 1) {
 		s, err := r.openShard(id)
 		if err != nil {

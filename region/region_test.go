@@ -39,6 +39,7 @@ func startNode(t *testing.T, fs *vfs.Mem, change func(*Config, *storage.Config))
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.SetOwed(func() map[rhumb.PartitionRef]Owed { return map[rhumb.PartitionRef]Owed{} })
 	ctx, cancel := context.WithCancel(context.Background())
 	storeDone, regionDone := make(chan error, 1), make(chan error, 1)
 	storeCtx, stopStore := context.WithCancel(context.Background())

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/relay"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/replicator"
@@ -91,13 +92,14 @@ func TestG19G25RestartsUnderLoad(t *testing.T) {
 	})
 }
 
-// TestG13ExpiredBeforeItCrossedIsCounted: retention deletes what a cut-off region
-// has not got. The rest comes, and what does not is a gap with its reason.
+// TestG13ExpiredBeforeItCrossedIsCounted: retention that waits for nobody deletes what
+// a cut-off region has not got. The rest comes, and what does not is a gap with its reason.
 func TestG13ExpiredBeforeItCrossedIsCounted(t *testing.T) {
 	t.Parallel()
 	run(t, usEu, func(ms *mesh, nodes []*node) {
 		us, eu := nodes[0], nodes[1]
-		us.create(orders, 1, map[string]string{"retention.ms": "60000"})
+		ms.backlog(0, configstore.AtLimitGap)
+		us.create(orders, 1, brief)
 		ms.everywhere(orders, 1)
 		us.produce(orders, 0, "before")
 		ms.untilCopied(us, eu, orders, 0)
@@ -123,7 +125,8 @@ func TestI3GapsSayWhatHappened(t *testing.T) {
 	t.Parallel()
 	run(t, usEu, func(ms *mesh, nodes []*node) {
 		us, eu := nodes[0], nodes[1]
-		us.create(orders, 1, map[string]string{"retention.ms": "60000"})
+		ms.backlog(0, configstore.AtLimitGap)
+		us.create(orders, 1, brief)
 		ms.everywhere(orders, 1)
 		us.produce(orders, 0, "before")
 		ms.untilCopied(us, eu, orders, 0)

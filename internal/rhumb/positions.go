@@ -84,9 +84,14 @@ const (
 	ReasonRetention        // gap: the source's retention dropped them
 	ReasonDeleted          // gap: DeleteRecords at the source dropped them
 	ReasonLost             // gap: no reachable region holds them any more
+	ReasonBacklog          // gap: the source kept them for the destination up to its limit, then dropped them
+	ReasonSkipped          // gap: an operator skipped them
 )
 
-var reasonNames = [...]string{"none", "foreign", "policy", "compacted", "marker", "retention", "deleted", "lost"}
+// ReasonLast is the last reason that this version knows.
+const ReasonLast = ReasonSkipped
+
+var reasonNames = [...]string{"none", "foreign", "policy", "compacted", "marker", "retention", "deleted", "lost", "backlog", "skipped by operator"}
 
 // String gives the reason's word.
 func (r Reason) String() string {
@@ -97,4 +102,4 @@ func (r Reason) String() string {
 }
 
 // IsGap reports whether records existed that will never come.
-func (r Reason) IsGap() bool { return r >= ReasonRetention && r <= ReasonLost }
+func (r Reason) IsGap() bool { return r >= ReasonRetention && r <= ReasonLast }

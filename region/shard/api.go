@@ -64,11 +64,12 @@ type PartitionState struct {
 	LeaderEpoch int32 // the leader's term; it only grows
 	Leading     bool  // whether this node may answer for the partition
 
-	OwnLast    rhumb.Offset // last offset of a record published here, NoOffset if none
-	OwnChain   uint64       // chain at OwnLast
-	OwnFloor   rhumb.Offset // own offsets up to here may be gone
-	Starts     []StartMove  // why, oldest first; shared: do not change it
-	Compacted  rhumb.Offset // records below it may be gone by compaction: not the newest of a key
+	OwnLast    rhumb.Offset                        // last offset of a record published here, NoOffset if none
+	OwnChain   uint64                              // chain at OwnLast
+	OwnFloor   rhumb.Offset                        // own offsets up to here may be gone
+	Starts     []StartMove                         // why, oldest first; shared: do not change it
+	Edges      map[rhumb.RegionNumber]rhumb.Offset // first own offset that each edge carries, where it is fixed; shared: do not change it
+	Compacted  rhumb.Offset                        // records below it may be gone by compaction: not the newest of a key
 	Watermarks []dedup.Watermark
 
 	Bytes      int64 // stored batches with their envelopes

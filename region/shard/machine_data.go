@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"maps"
+
 	"github.com/rhumbmq/rhumb/dedup"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -167,10 +169,13 @@ func (m *machine) applyEdgeStart(_ entry, c *edgeStartCommand) result {
 	if c.latest {
 		start = p.end
 	}
-	if p.edges == nil {
-		p.edges = make(map[rhumb.RegionNumber]rhumb.Offset)
+	edges := maps.Clone(p.edges) // readers share the old one
+	if edges == nil {
+		edges = make(map[rhumb.RegionNumber]rhumb.Offset)
 	}
-	p.edges[c.dest] = start
+	edges[c.dest] = start
+	p.edges = edges
+	m.touch(p)
 	m.set(edgeKey(p.id, c.dest), encodeNumber(int64(start)))
 	return result{value: start}
 }

@@ -33,8 +33,8 @@ type partition struct {
 	lastAppend int64
 	marks      map[originKey]*mark
 	producers  map[int64]*producer
-	edges      map[rhumb.RegionNumber]rhumb.Offset
-	starts     []StartMove // why the log start is where it is; replaced, never changed
+	edges      map[rhumb.RegionNumber]rhumb.Offset // replaced, never changed
+	starts     []StartMove                         // why the log start is where it is; replaced, never changed
 	gaps       []Gap
 	gapCount   uint64 // gap records ever stored: the next one's number
 

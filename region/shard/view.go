@@ -45,7 +45,7 @@ func (p *partition) publish(index, flushed uint64) {
 	defer v.mu.Unlock()
 	s := &v.state
 	s.Topic, s.TopicID, s.Index, s.Deletions = p.topic, p.topicID, p.index, p.deletions
-	s.Life, s.Past, s.Starts = p.life, p.past, p.starts
+	s.Life, s.Past, s.Starts, s.Edges = p.life, p.past, p.starts, p.edges
 	s.LogStart, s.OwnFloor = p.logStart, p.logStart-1
 	s.OwnLast, s.OwnChain = p.ownLast, p.ownChain
 	s.Gaps, s.LastAppend = p.gapCount, p.lastAppend

@@ -39,6 +39,7 @@ type Config struct {
 	Log           Log         `yaml:"log"`
 	Kafka         Kafka       `yaml:"kafka"`
 	Groups        Groups      `yaml:"groups"`
+	Retention     Retention   `yaml:"retention"`
 	Admin         Admin       `yaml:"admin"`
 }
 
@@ -150,6 +151,13 @@ type Groups struct {
 	OffsetsRetention      Duration `yaml:"offsets_retention" doc:"How long committed offsets are kept after the group became empty, or its members stopped reading the topic (offsets.retention.minutes). -1: for ever."`
 }
 
+// Retention says how long retention waits for other regions. How long records are
+// kept at all is in kafka, in namespaces and in topics.
+type Retention struct {
+	HoldForLinks Duration `yaml:"hold_for_links" doc:"How long records that retention would drop are kept for regions that lack them (a namespace's backlog.hold overrides it). 0: not at all."`
+	HoldShare    int      `yaml:"hold_share" doc:"Percent of the disk that records so kept may take. 1 to 80."`
+}
+
 // Admin guards the HTTP API.
 type Admin struct {
 	Token     string `yaml:"token" doc:"Bearer token that the HTTP API asks for, at least 16 bytes. Empty: none."`
@@ -198,6 +206,7 @@ func Defaults() Config {
 			Retention: Duration(7 * 24 * time.Hour), RetentionBytes: -1,
 			IdleTimeout: Duration(10 * time.Minute), FailedLogin: Duration(100 * time.Millisecond),
 		},
+		Retention: Retention{HoldForLinks: Duration(24 * time.Hour), HoldShare: 20},
 		Groups: Groups{
 			InitialRebalanceDelay: Duration(3 * time.Second), MinSessionTimeout: Duration(6 * time.Second), MaxSessionTimeout: Duration(30 * time.Minute),
 			MaxMembers: 1000, MaxBytes: 8 << 20, OffsetsRetention: Duration(7 * 24 * time.Hour),

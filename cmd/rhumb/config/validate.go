@@ -123,6 +123,8 @@ func (c *Config) checkLog() error {
 func (c *Config) checkGroups() error {
 	g := &c.Groups
 	for _, r := range []numberRange{
+		{"retention.hold_for_links", int64(c.Retention.HoldForLinks), 0, int64(100 * 365 * day), durationText},
+		{"retention.hold_share", int64(c.Retention.HoldShare), 1, 80, numberText},
 		{"groups.initial_rebalance_delay", int64(g.InitialRebalanceDelay), 0, int64(5 * time.Minute), durationText},
 		{"groups.min_session_timeout", int64(g.MinSessionTimeout), int64(time.Millisecond), int64(g.MaxSessionTimeout), durationText},
 		{"groups.max_session_timeout", int64(g.MaxSessionTimeout), int64(time.Millisecond), int64(day), durationText},

@@ -13,6 +13,7 @@ import (
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/certs"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
 	"github.com/rhumbmq/rhumb/replicator"
 )
 
@@ -24,6 +25,7 @@ func (s *Server) openLinks(context.Context) error {
 		s.room.region.SetShipped(func() map[rhumb.PartitionRef]rhumb.Offset {
 			return replicator.AllShipped(s.room.region.Topics())
 		})
+		s.room.region.SetOwed(func() map[rhumb.PartitionRef]region.Owed { return map[rhumb.PartitionRef]region.Owed{} })
 		return nil
 	}
 	l := listeners[0]
@@ -49,6 +51,7 @@ func (s *Server) openLinks(context.Context) error {
 	}
 	s.room.links = m
 	s.room.region.SetShipped(m.Shipped)
+	s.room.region.SetOwed(m.Owed)
 	s.onClose(m.Close)
 	s.parts.start("links", m.Run, nil)
 	return nil

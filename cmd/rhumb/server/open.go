@@ -191,6 +191,7 @@ func (s *Server) openRegion(context.Context) error {
 		Name: s.cfg.Region.Name, Number: s.room.self.Number, Store: s.room.store, Logger: s.opts.Logger, // it adds the region's name itself
 		Durability: durabilities[s.cfg.Durability], InFlight: int64(s.cfg.Limits.AppendMemory),
 		RetentionMs: retentionMs(k.Retention), RetentionBytes: int64(k.RetentionBytes), NamespaceRetention: s.namespaceRetention,
+		HoldForLinks: time.Duration(orNone(int64(s.cfg.Retention.HoldForLinks))), HoldShare: s.cfg.Retention.HoldShare, NamespaceBacklog: s.namespaceBacklog,
 		NodeID: nodeID(s.room.self.Number, 0), PartitionLimit: s.cfg.Limits.Partitions,
 	})
 	if err != nil {
@@ -257,6 +258,16 @@ func (s *Server) groups() groups.Config {
 func (s *Server) namespaceRetention(t rhumb.Topic) (ms, bytes *int64) {
 	ns, _ := s.room.view.Namespace(t.Tenant, t.Namespace)
 	return ns.RetentionIn(s.cfg.Region.Name)
+}
+
+// namespaceBacklog gives what a topic's namespace says of records that other regions
+// lack.
+func (s *Server) namespaceBacklog(t rhumb.Topic) *configstore.Backlog {
+	ns, ok := s.room.view.Namespace(t.Tenant, t.Namespace)
+	if !ok {
+		return nil
+	}
+	return ns.Backlog
 }
 
 func retentionMs(d config.Duration) int64 {

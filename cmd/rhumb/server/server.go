@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/broker/kafka"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
 	"github.com/rhumbmq/rhumb/configstore"
@@ -194,6 +195,9 @@ func (s *Server) Region() *region.Region { return s.room.region }
 
 // Links gives the state of all links, nil if the region has none.
 func (s *Server) Links() *replicator.Manager { return s.room.links }
+
+// Problems gives what is not right with the region. It may be used after Ready.
+func (s *Server) Problems() []admin.Problem { return s.health().Problems }
 
 // Self gives the region's document as of its start.
 func (s *Server) Self() configstore.Region { return s.room.self }
