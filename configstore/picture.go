@@ -25,10 +25,10 @@ type picture struct {
 	users      map[rhumb.UserName]User
 
 	// Derived by link.
-	sorted   []Region // registered, by number
-	byNumber map[rhumb.RegionNumber]rhumb.RegionName
-	edges    []Edge
-	dropped  []Problem // what the documents say of regions that it cannot be said of
+	sorted  []Region // registered, by number
+	owners  map[rhumb.RegionNumber]Owner
+	edges   []Edge
+	dropped []Problem // what the documents say of regions that it cannot be said of
 }
 
 type namespaceName struct {
@@ -120,15 +120,19 @@ func putOrRemove[K comparable, V any](m map[K]V, key K, v V, remove bool) {
 // says (I4): its neighbours stay (G50).
 func (p *picture) link() {
 	live := make(map[rhumb.RegionName]Region, len(p.regions))
-	p.byNumber = make(map[rhumb.RegionNumber]rhumb.RegionName, len(p.regions))
+	p.owners = make(map[rhumb.RegionNumber]Owner, len(p.regions))
 	for _, r := range sortedValues(p.regions, func(a, b Region) int {
 		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Name, b.Name))
 	}) {
-		if owner, taken := p.byNumber[r.Number]; taken {
-			p.dropped = append(p.dropped, Problem{RegionKey(r.Name), "its number belongs to region " + string(owner)})
+		if owner, taken := p.owners[r.Number]; taken {
+			p.dropped = append(p.dropped, Problem{RegionKey(r.Name), "its number belongs to region " + string(owner.Name)})
 			continue
 		}
-		p.byNumber[r.Number] = r.Name
+		for _, o := range r.owners() {
+			if _, taken := p.owners[o.Number]; !taken {
+				p.owners[o.Number] = o
+			}
+		}
 		if !r.Deleted {
 			live[r.Name] = r
 			p.sorted = append(p.sorted, r)

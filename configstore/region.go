@@ -1,10 +1,12 @@
 package configstore
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"net"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -12,9 +14,16 @@ import (
 // RegionState says whether a region takes part in the mesh.
 type RegionState string
 
-// RegionActive is the state of a region that takes part. It is the only one of
-// this version.
-const RegionActive RegionState = "active"
+// The states of a region. One that was removed is a tombstone; see [Former].
+const (
+	// RegionActive takes part.
+	RegionActive RegionState = "active"
+	// RegionDraining takes no producers any more, and sends what it has published.
+	RegionDraining RegionState = "draining"
+	// RegionDrained is a draining region all of whose records are confirmed by every
+	// region to which an edge of the policy led.
+	RegionDrained RegionState = "drained"
+)
 
 // Protocols of a region's client addresses.
 const (
@@ -44,8 +53,22 @@ type Region struct {
 	// CAFingerprint is the SHA-256 of the region's CA certificate in lower case
 	// hexadecimal; empty if not told.
 	CAFingerprint string `json:"ca_fingerprint,omitzero"`
-	// State is RegionActive.
+	// TrustedCAs are the SHA-256 of the CA certificates that the region's links
+	// trust, as CAFingerprint is written; empty if not told. While a mesh's CA is
+	// rolled over there are two.
+	TrustedCAs []string `json:"trusted_cas,omitzero"`
+	// State of the region. Empty: RegionActive.
 	State RegionState `json:"state,omitzero"`
+	// StateAt is when State was entered; zero for a region that was always active.
+	StateAt time.Time `json:"state_at,omitzero"`
+	// JoinedAt is when a process first started as this region under its number.
+	JoinedAt time.Time `json:"joined_at,omitzero"`
+	// Pinned addresses are an operator's: the region leaves them as they are.
+	Pinned bool `json:"pinned,omitzero"`
+	// Forced says of a removed region (Deleted) that it had not been drained.
+	Forced bool `json:"forced,omitzero"`
+	// Former are the numbers that regions of this name had before, oldest first.
+	Former []Former `json:"former,omitzero"`
 }
 
 func (r *Region) validate(old *Region) error {
@@ -55,13 +78,16 @@ func (r *Region) validate(old *Region) error {
 	if old != nil && !old.Deleted && r.Number != old.Number {
 		return invalid("number", "never changes: it is %d, not %d", old.Number, r.Number)
 	}
-	if r.State != RegionActive && r.State != "" {
-		return unbuilt("state", "only active is supported by this version, not "+strconv.Quote(string(r.State)))
+	switch r.State {
+	case "", RegionActive, RegionDraining, RegionDrained:
+	default:
+		return unbuilt("state", "must be active, draining or drained, not "+strconv.Quote(string(r.State)))
 	}
-	if r.CAFingerprint != "" {
-		if raw, err := hex.DecodeString(r.CAFingerprint); err != nil || len(raw) != 32 {
-			return invalid("ca_fingerprint", "must be 64 hexadecimal digits")
-		}
+	if err := r.validateCAs(); err != nil {
+		return err
+	}
+	if err := r.validateFormer(); err != nil {
+		return err
 	}
 	for protocol, addrs := range r.Addresses {
 		if !slices.Contains([]string{ProtocolKafka, ProtocolNative, ProtocolAdmin}, protocol) {
@@ -91,9 +117,32 @@ func validateAddresses(field string, addrs []string) error {
 	return nil
 }
 
+// maxTrusted bounds TrustedCAs: a roll-over has two.
+const maxTrusted = 16
+
+func (r *Region) validateCAs() error {
+	if len(r.TrustedCAs) > maxTrusted {
+		return invalid("trusted_cas", "has %d entries, at most %d are allowed", len(r.TrustedCAs), maxTrusted)
+	}
+	if r.CAFingerprint != "" && !isFingerprint(r.CAFingerprint) {
+		return invalid("ca_fingerprint", "must be 64 hexadecimal digits")
+	}
+	for i, ca := range r.TrustedCAs {
+		if !isFingerprint(ca) {
+			return invalid("trusted_cas["+strconv.Itoa(i)+"]", "must be 64 hexadecimal digits")
+		}
+	}
+	return nil
+}
+
+func isFingerprint(text string) bool {
+	raw, err := hex.DecodeString(text)
+	return err == nil && len(raw) == sha256.Size
+}
+
 // SameAddresses reports whether two documents tell peers and clients the same.
 func (r *Region) SameAddresses(o *Region) bool {
-	if len(r.Addresses) != len(o.Addresses) || r.CAFingerprint != o.CAFingerprint || !slices.Equal(r.Geo, o.Geo) {
+	if len(r.Addresses) != len(o.Addresses) || !slices.Equal(r.Geo, o.Geo) {
 		return false
 	}
 	for p, a := range r.Addresses {

@@ -45,5 +45,6 @@ var (
 	ErrOtherMesh = errors.New("configstore: store is of another mesh")      // kind forbidden
 	ErrNoMesh    = errors.New("configstore: store holds no mesh yet")       // kind not found
 	ErrOtherData = errors.New("configstore: other data directory")          // kind forbidden: region replace
+	ErrRemoved   = errors.New("configstore: region was removed")            // kind forbidden: its number is retired
 	ErrFirst     = errors.New("configstore: a first start needs the store") // kind unavailable
 )

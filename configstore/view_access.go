@@ -104,18 +104,18 @@ func (v *View) Region(name rhumb.RegionName) (Region, bool) {
 // RegionByNumber gives the registered region of a number.
 func (v *View) RegionByNumber(n rhumb.RegionNumber) (Region, bool) {
 	p := v.shown.Load()
-	name, ok := p.byNumber[n]
-	if !ok || p.regions[name].Deleted {
+	o, ok := p.owners[n]
+	if !ok || o.Gone {
 		return Region{}, false
 	}
-	return p.regions[name], true
+	return p.regions[o.Name], true
 }
 
-// NumberOwner gives the name that a number belongs to, also when its region was
-// deleted and the name has not come back.
+// NumberOwner gives the name that a number belongs to, or belonged to when its
+// region was removed.
 func (v *View) NumberOwner(n rhumb.RegionNumber) (rhumb.RegionName, bool) {
-	name, ok := v.shown.Load().byNumber[n]
-	return name, ok
+	o, ok := v.shown.Load().owners[n]
+	return o.Name, ok
 }
 
 // Tenant gives a tenant.

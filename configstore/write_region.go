@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -28,16 +29,32 @@ func (w *Writer) EnsureMesh(ctx context.Context) (Mesh, error) {
 
 // RegisterRegion writes a region's document at its start, and gives it as stored.
 //
-// A name that is new, or comes back after its deletion, gets the next region
-// number: above every number in the store and above seen, the highest that
-// the caller ever saw (in its own data directory, from peers). r.Number zero
-// leaves the number to the store; another one must fit that rule, or be the one
-// that the region has.
+// A name that is new gets the next region number: above every number in the store
+// and above seen, the highest that the caller ever saw (in its own data directory,
+// from peers). r.Number zero leaves the number to the store; another one must fit
+// that rule, or be the one that the region has.
 //
-// A region that is there keeps its number. Its addresses and CA are brought up
-// to date. Its data directory must be the one that the document names, if it
-// names one: otherwise [ErrOtherData], until [Writer.ReplaceRegion].
+// A region that is there keeps its number and state. Its addresses are brought up
+// to date, unless they are pinned. Its data directory must be the one that the
+// document names, if it names one: otherwise [ErrOtherData], until
+// [Writer.ReplaceRegion].
+//
+// A name whose region was removed comes back under a new number, but only when an
+// operator says so, with [Writer.AddRegion]: a process of it, which has a data
+// directory, is refused ([ErrRemoved]), and so is the data directory of a region
+// that was removed, under whichever name. No life is ever told under two numbers.
 func (w *Writer) RegisterRegion(ctx context.Context, r Region, seen rhumb.RegionNumber) (Region, error) {
+	return w.register(ctx, r, seen, false)
+}
+
+// AddRegion registers a region that is to start for the first time. It is refused,
+// of kind exists, if there is one of that name; one that was removed comes back
+// under a new number.
+func (w *Writer) AddRegion(ctx context.Context, r Region, seen rhumb.RegionNumber) (Region, error) {
+	return w.register(ctx, r, seen, true)
+}
+
+func (w *Writer) register(ctx context.Context, r Region, seen rhumb.RegionNumber, add bool) (Region, error) {
 	if err := r.Name.Validate(); err != nil {
 		return Region{}, err
 	}
@@ -45,43 +62,117 @@ func (w *Writer) RegisterRegion(ctx context.Context, r Region, seen rhumb.Region
 	return apply(ctx, w, change[Region]{
 		key: RegionKey(r.Name),
 		edit: func(stored *Region) error {
+			if stored.Version != 0 && add {
+				return rhumb.Errorf(rhumb.KindExists, "configstore: region %s is registered already, with number %d", r.Name, stored.Number)
+			}
+			if err := w.checkRetired(ctx, r); err != nil {
+				return err
+			}
 			if stored.Version != 0 {
 				return adopt(stored, r)
 			}
+			former, err := w.former(ctx, r)
+			if err != nil {
+				return err
+			}
 			if taken == 0 {
-				var err error
 				if taken, err = w.takeNumber(ctx, r, seen); err != nil {
 					return err
 				}
 			}
-			meta := stored.Meta
-			*stored = r
-			stored.Meta, stored.Number, stored.Rebuilds = meta, taken, 0
-			if stored.State == "" {
-				stored.State = RegionActive
-			}
+			*stored = newRegion(r, taken, former)
 			return nil
 		},
 		check: func(_ context.Context, v, old *Region) error { return v.validate(old) },
 	})
 }
 
+// newRegion gives the first document of a region.
+func newRegion(r Region, number rhumb.RegionNumber, former []Former) Region {
+	r.Number, r.Rebuilds, r.Former = number, 0, former
+	r.Meta, r.Forced, r.Pinned, r.StateAt = Meta{}, false, false, time.Time{}
+	if r.State == "" {
+		r.State = RegionActive
+	}
+	r.JoinedAt = time.Time{}
+	if !r.DataUUID.IsZero() {
+		r.JoinedAt = joinTime()
+	}
+	return r
+}
+
+func joinTime() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
+
+// former gives the numbers that regions of the name had before. A process is
+// refused where there are any: only an operator brings a name back.
+func (w *Writer) former(ctx context.Context, r Region) ([]Former, error) {
+	d, err := w.store.Get(ctx, RegionKey(r.Name))
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	was, _, err := decode[Region](d)
+	if err != nil || !was.Deleted {
+		return nil, err // not deleted: somebody else was faster, and the put says so
+	}
+	if !r.DataUUID.IsZero() {
+		return nil, removed(&was)
+	}
+	return append(was.Former, was.gone()), nil
+}
+
+// removed says what to do about the process of a region that was removed.
+func removed(r *Region) error {
+	return rhumb.Errorf(rhumb.KindForbidden, "%w: region %s, number %d, left the mesh at %s (by %s), and its number is retired; its data stays where it is; "+
+		"to have the name back under a new number, run 'rhumb region register %s' and start with an empty data directory",
+		ErrRemoved, r.Name, r.Number, r.UpdatedAt.UTC().Format(time.RFC3339), r.UpdatedBy, r.Name)
+}
+
+// checkRetired refuses the data directory of a region that was removed.
+func (w *Writer) checkRetired(ctx context.Context, r Region) error {
+	if r.DataUUID.IsZero() {
+		return nil
+	}
+	all, err := listAs[Region](ctx, w.store, RegionsPrefix) // tombstones too
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		for _, o := range other.owners() {
+			if o.Gone && o.DataUUID == r.DataUUID && (o.Name != r.Name || !other.Deleted) {
+				return rhumb.Errorf(rhumb.KindForbidden, "%w: data directory %s is that of region %s, number %d, which was removed from the mesh; "+
+					"start region %s with an empty data directory", ErrRemoved, r.DataUUID, o.Name, o.Number, r.Name)
+			}
+		}
+	}
+	return nil
+}
+
 // adopt brings the stored document of a region up to date with what the region
 // says of itself.
 func adopt(stored *Region, r Region) error {
+	first := stored.JoinedAt.IsZero() && !r.DataUUID.IsZero()
+	same := stored.Pinned || stored.SameAddresses(&r)
 	switch {
 	case r.Number != 0 && r.Number != stored.Number:
 		return rhumb.Errorf(rhumb.KindForbidden, "configstore: region %s has number %d in the store, not %d", r.Name, stored.Number, r.Number)
 	case !stored.DataUUID.IsZero() && !r.DataUUID.IsZero() && stored.DataUUID != r.DataUUID:
 		return rhumb.Errorf(rhumb.KindForbidden, "%w: region %s has data directory %s in the store, this one is %s; if the old one is gone for good, run: rhumb region replace %s --yes --config-store DIR",
 			ErrOtherData, r.Name, stored.DataUUID, r.DataUUID, r.Name)
-	case stored.SameAddresses(&r) && (r.DataUUID.IsZero() || stored.DataUUID == r.DataUUID):
+	case same && !first && (r.DataUUID.IsZero() || stored.DataUUID == r.DataUUID):
 		return errUnchanged
+	}
+	if first {
+		stored.JoinedAt = joinTime()
 	}
 	if !r.DataUUID.IsZero() {
 		stored.DataUUID = r.DataUUID
 	}
-	stored.Addresses, stored.Geo, stored.CAFingerprint = r.Addresses, r.Geo, r.CAFingerprint
+	if !stored.Pinned {
+		stored.Addresses, stored.Geo = r.Addresses, r.Geo
+	}
 	return nil
 }
 
@@ -131,17 +222,6 @@ func (w *Writer) ReplaceRegion(ctx context.Context, name rhumb.RegionName) (Regi
 	})
 }
 
-// DeleteRegion writes a region's tombstone; its number is never given again. It
-// is refused while a namespace or a tenant names the region. No message is
-// deleted by it.
-func (w *Writer) DeleteRegion(ctx context.Context, name rhumb.RegionName) error {
-	_, err := w.editRegion(ctx, name, func(r *Region) error {
-		r.Deleted = true
-		return w.checkUnused(ctx, name)
-	})
-	return err
-}
-
 func (w *Writer) editRegion(ctx context.Context, name rhumb.RegionName, edit func(*Region) error) (Region, error) {
 	return apply(ctx, w, change[Region]{
 		key: RegionKey(name),
@@ -153,26 +233,4 @@ func (w *Writer) editRegion(ctx context.Context, name rhumb.RegionName, edit fun
 		},
 		check: func(_ context.Context, v, old *Region) error { return v.validate(old) },
 	})
-}
-
-func (w *Writer) checkUnused(ctx context.Context, name rhumb.RegionName) error {
-	spaces, err := listAs[Namespace](ctx, w.store, NamespacesPrefix)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	for _, ns := range spaces {
-		if !ns.Deleted && ns.names(name) {
-			return invalid("deleted", "namespace %s/%s names the region: take it out there first", ns.Tenant, ns.Name)
-		}
-	}
-	tenants, err := listAs[Tenant](ctx, w.store, TenantsPrefix)
-	if err != nil {
-		return err
-	}
-	for _, t := range tenants {
-		if !t.Deleted && t.AllowedRegions != nil && t.Allows(name) {
-			return invalid("deleted", "tenant %s allows the region: take it out there first", t.Name)
-		}
-	}
-	return nil
 }
