@@ -86,6 +86,8 @@ type Broker struct {
 	expander *codec.Expander
 	expand   chan struct{} // as many tokens as batches may be decompressed at once
 	groups   *groups.Coordinator
+
+	producers producers
 }
 
 // maxExpanding bounds batches that are decompressed at the same time: each may

@@ -1,8 +1,11 @@
 package broker
 
-import "github.com/rhumbmq/rhumb/configstore"
+import (
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
 
-// Documents are the mesh's tenants and namespaces, as a region sees and changes
+// Documents are the mesh's regions, tenants and namespaces, as a region sees and changes
 // them.
 type Documents struct {
 	// View is the region's picture of the store.
@@ -16,6 +19,18 @@ func (d Documents) Tenants() []configstore.Tenant { return d.View.Tenants() }
 
 // Namespaces gives all namespaces by tenant and name.
 func (d Documents) Namespaces() []configstore.Namespace { return d.View.Namespaces() }
+
+// Regions gives the registered regions by number.
+func (d Documents) Regions() []configstore.Region { return d.View.Regions() }
+
+// Highest is the highest region number that the mesh's documents name.
+func (d Documents) Highest() rhumb.RegionNumber {
+	highest := d.View.Mesh().LastNumber
+	for _, o := range d.View.Owners() {
+		highest = max(highest, o.Number)
+	}
+	return highest
+}
 
 // Writer changes documents. It refuses to while the store is not to be trusted.
 func (d Documents) Writer() *configstore.Writer { return d.View.Writer(d.By) }

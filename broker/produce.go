@@ -79,7 +79,12 @@ func (b *Broker) append(item *AppendItem, done func(AppendAnswer)) {
 		fail(located(err, item))
 		return
 	}
+	if err := b.producers.enter(); err != nil {
+		fail(err)
+		return
+	}
 	b.region.Append(p.Ref, AppendRequest{Batch: item.Records, Header: h}, func(r AppendResult) {
+		b.producers.leave()
 		if r.Err != nil {
 			fail(r.Err)
 			return

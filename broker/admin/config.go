@@ -44,6 +44,11 @@ type Config struct {
 	Users Users
 	// Documents are the mesh's tenants and namespaces. Nil: the node keeps none.
 	Documents Documents
+	// Members are the documents of the mesh's regions. Nil: the node keeps none.
+	Members Members
+	// Drain says what a region that takes no producers has still to send; it gives
+	// nil while the region takes them. Nil: it always does.
+	Drain func() *Drain
 	// Links gives the links' state. Nil: the region has none.
 	Links func() []Link
 	// Divergence finds and resolves diverged partitions. Nil: the region has no links.

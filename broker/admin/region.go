@@ -6,21 +6,32 @@ import (
 	"strings"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // region answers GET /region.
 func (s *Server) region(*http.Request) (any, error) {
 	id := s.cfg.Identity
-	return api.Region{Name: id.Name, Number: id.Number, Mesh: id.Mesh, Cluster: id.Cluster, Data: id.Data, Node: id.Node,
-		Version: s.cfg.Version, Health: s.health()}, nil
+	out := api.Region{Name: id.Name, Number: id.Number, Mesh: id.Mesh, Cluster: id.Cluster, Data: id.Data, Node: id.Node,
+		Version: s.cfg.Version, Health: s.health(), Drain: s.drain(), Highest: id.Number}
+	if s.cfg.Members != nil {
+		out.Highest = max(out.Highest, s.cfg.Members.Highest())
+	}
+	return out, nil
 }
 
 // regions answers GET /regions.
 func (s *Server) regions(*http.Request) (any, error) {
 	list := api.RegionList{Regions: []api.RegionEntry{}}
+	documents := map[rhumb.RegionName]*configstore.Region{}
+	if s.cfg.Members != nil {
+		for _, doc := range s.cfg.Members.Regions() {
+			documents[doc.Name] = &doc
+		}
+	}
 	for _, e := range s.mesh() {
-		entry := api.RegionEntry{Name: e.Name, Number: e.Number, State: e.State, Admin: []string{}}
+		entry := api.RegionEntry{Name: e.Name, Number: e.Number, State: e.State, Admin: []string{}, Document: documents[e.Name]}
 		for _, a := range e.Admin {
 			entry.Admin = append(entry.Admin, s.adminURL(a))
 		}

@@ -34,6 +34,7 @@ func (s *Server) table() []route {
 		partition = topic + "/partitions/{partition}"
 		tenant    = api.Prefix + "/tenants/{tenant}"
 		namespace = api.Prefix + "/namespaces/{tenant}/{namespace}"
+		member    = api.Prefix + "/regions/{region}"
 	)
 	return []route{
 		{method: "GET", path: "/healthz", open: true, stream: s.healthz},
@@ -42,6 +43,11 @@ func (s *Server) table() []route {
 		{method: "GET", path: api.Prefix + "/openapi.yaml", role: RoleViewer, stream: s.openapi},
 		{method: "GET", path: api.Prefix + "/region", role: RoleViewer, json: s.region},
 		{method: "GET", path: api.Prefix + "/regions", role: RoleViewer, json: s.regions},
+		{method: "GET", path: member, role: RoleViewer, json: s.memberShow},
+		{method: "PUT", path: member, role: RoleAdmin, change: true, body: maxSmallBody, json: s.memberPut},
+		{method: "DELETE", path: member, role: RoleAdmin, change: true, json: s.memberRemove},
+		{method: "POST", path: member + "/drain", role: RoleAdmin, change: true, body: maxSmallBody, json: s.memberDrain},
+		{method: "POST", path: member + "/replace", role: RoleAdmin, change: true, json: s.memberReplace},
 		{method: "GET", path: api.Prefix + "/edges", role: RoleViewer, json: s.edges},
 		{method: "GET", path: api.Prefix + "/links", role: RoleViewer, json: s.links},
 		{method: "GET", path: api.Prefix + "/diverged", role: RoleViewer, json: s.diverged},

@@ -50,6 +50,13 @@ func sample(t testing.TB) *admintest.Region {
 	us.Diverge("orders", eu, 0, 7)
 	here.Gap(eu.Log("orders", 0), 5, 9, rhumb.ReasonLost)
 	w := us.Config().Documents.Writer()
+	for _, name := range []rhumb.RegionName{"eu", "na"} {
+		if _, err := w.AddRegion(t.Context(), configstore.Region{Name: name, Geo: []string{"geo.example:7650"}}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	us.SetDrain(&admin.Drain{State: "draining", Since: time.UnixMilli(1000), Alone: []rhumb.Topic{orders},
+		Behind: []admin.DrainPeer{{Peer: "eu", State: "disconnected", Partitions: 1, Records: 2, Bytes: 3, LastError: "no answer"}}})
 	for _, name := range []rhumb.Tenant{"empty", "old"} {
 		if _, err := w.PutTenant(t.Context(), name, func(*configstore.Tenant) error { return nil }); err != nil {
 			t.Fatal(err)
@@ -100,16 +107,23 @@ func TestOpenAPIMatchesTheHandlers(t *testing.T) {
 	doc := parseDocument(t, do(h, "GET", "/admin/v1/openapi.yaml", "").Body.Bytes())
 	digest := fmt.Sprintf("?region=1&life=%s&records=true", us.Log("orders", 0).Life())
 	calls := map[string]struct{ target, body, bad string }{
-		"GET /healthz":               {target: "/healthz"},
-		"GET /readyz":                {target: "/readyz"},
-		"GET /metrics":               {target: "/metrics"},
-		"GET /admin/v1/openapi.yaml": {target: "/admin/v1/openapi.yaml"},
-		"GET /admin/v1/region":       {target: "/admin/v1/region"},
-		"GET /admin/v1/regions":      {target: "/admin/v1/regions"},
-		"GET /admin/v1/edges":        {target: "/admin/v1/edges"},
-		"GET /admin/v1/links":        {target: "/admin/v1/links"},
-		"GET /admin/v1/topics":       {target: "/admin/v1/topics"},
-		"GET /admin/v1/diverged":     {target: "/admin/v1/diverged"},
+		"GET /healthz":                   {target: "/healthz"},
+		"GET /readyz":                    {target: "/readyz"},
+		"GET /metrics":                   {target: "/metrics"},
+		"GET /admin/v1/openapi.yaml":     {target: "/admin/v1/openapi.yaml"},
+		"GET /admin/v1/region":           {target: "/admin/v1/region"},
+		"GET /admin/v1/regions":          {target: "/admin/v1/regions"},
+		"GET /admin/v1/regions/{region}": {target: "/admin/v1/regions/eu", bad: "/admin/v1/regions/none"},
+		"PUT /admin/v1/regions/{region}": {target: "/admin/v1/regions/sa?create=true",
+			body: `{"geo": ["sa.example:7650"], "addresses": {"kafka": ["sa.example:9092"]}, "seen": 7}`, bad: "/admin/v1/regions/eu?create=true"},
+		"DELETE /admin/v1/regions/{region}": {target: "/admin/v1/regions/na", bad: "/admin/v1/regions/none"},
+		"POST /admin/v1/regions/{region}/drain": {target: "/admin/v1/regions/eu/drain", body: `{"undo": false}`,
+			bad: "/admin/v1/regions/none/drain"},
+		"POST /admin/v1/regions/{region}/replace": {target: "/admin/v1/regions/eu/replace", bad: "/admin/v1/regions/none/replace"},
+		"GET /admin/v1/edges":                     {target: "/admin/v1/edges"},
+		"GET /admin/v1/links":                     {target: "/admin/v1/links"},
+		"GET /admin/v1/topics":                    {target: "/admin/v1/topics"},
+		"GET /admin/v1/diverged":                  {target: "/admin/v1/diverged"},
 		"POST /admin/v1/topics/{tenant}/{namespace}/{topic}/partitions/{partition}/life": {target: "/admin/v1/topics/public/default/orders/partitions/0/life",
 			body: `{"dry_run": false}`, bad: "/admin/v1/topics/public/default/orders/partitions/9/life"},
 		"POST /admin/v1/topics": {target: "/admin/v1/topics", body: `{"topic": "new", "partitions": 2, "configs": {"a": "b"}}`,

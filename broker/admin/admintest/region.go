@@ -34,6 +34,7 @@ type Region struct {
 	health   admin.Health
 	users    broker.Accounts
 	diverged []admin.Diverged
+	drained  *admin.Drain
 }
 
 type topic struct {
@@ -58,10 +59,16 @@ func New(name rhumb.RegionName, number rhumb.RegionNumber) *Region {
 	}
 }
 
+// drain gives what SetDrain set.
+func (r *Region) drain() *admin.Drain { return locked(r, func() *admin.Drain { return r.drained }) }
+
+// SetDrain sets what the region has still to send.
+func (r *Region) SetDrain(d *admin.Drain) { r.change(func() { r.drained = d }) }
+
 // Config gives the configuration of an admin server for this region.
 func (r *Region) Config() admin.Config {
 	return admin.Config{Identity: r.Identity, Topics: r, Logs: r, Data: r, Users: r.users,
-		Documents: broker.Documents{View: r.users.View, By: r.users.By}, Divergence: r, Logger: slog.New(slog.DiscardHandler),
+		Documents: broker.Documents{View: r.users.View, By: r.users.By}, Members: broker.Documents{View: r.users.View, By: r.users.By}, Drain: r.drain, Divergence: r, Logger: slog.New(slog.DiscardHandler),
 		Version: version.Info{Version: "v0.0.0-test", Commit: "0123456789abcdef", Go: "go1", Platform: "test/test"},
 		Links:   func() []admin.Link { return locked(r, func() []admin.Link { return r.links }) },
 		Regions: func() []admin.RegionEntry { return locked(r, func() []admin.RegionEntry { return r.regions }) },

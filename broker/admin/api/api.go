@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/internal/version"
 )
@@ -32,6 +33,11 @@ type Region struct {
 	Node    int32              `json:"node"`
 	Version version.Info       `json:"version"`
 	Health  Health             `json:"health"`
+	// Highest is the highest region number that this region has seen.
+	Highest rhumb.RegionNumber `json:"highest_number"`
+	// Drain says what a region that takes no producers has still to send; absent
+	// while it takes them.
+	Drain *Drain `json:"drain,omitzero"`
 }
 
 // Status is the answer of /healthz and /readyz.
@@ -68,6 +74,8 @@ type RegionEntry struct {
 	Number rhumb.RegionNumber `json:"number"`
 	State  string             `json:"state"`
 	Admin  []string           `json:"admin"` // URLs
+	// Document is the region's document, where the answering region has it.
+	Document *configstore.Region `json:"document,omitzero"`
 }
 
 // EdgeList is every edge of the mesh.

@@ -76,7 +76,7 @@ func together(err error, closing ...error) error {
 // nextStep says what a person does about it.
 func (s *Server) nextStep(step string, err error) string {
 	switch {
-	case errors.Is(err, configstore.ErrOtherData), strings.Contains(err.Error(), "runs already"), strings.Contains(err.Error(), "last good copy is damaged"):
+	case errors.Is(err, configstore.ErrOtherData), errors.Is(err, configstore.ErrRemoved), strings.Contains(err.Error(), "runs already"), strings.Contains(err.Error(), "last good copy is damaged"):
 		return "" // they say it
 	case errors.Is(err, syscall.EADDRINUSE):
 		return "stop what listens there, or change the listener's bind"

@@ -124,7 +124,8 @@ func (s *Server) openAdmin(context.Context) error {
 			},
 			Topics: live, Logs: live, Data: live, Users: s.accounts(),
 			Documents: broker.Documents{View: s.room.view, By: s.writer()},
-			Links:     s.links, Divergence: s.divergence(), AutoCreate: s.cfg.Kafka.AutoCreate, Regions: s.regions, Edges: s.edges, Health: s.health,
+			Members:   members{broker.Documents{View: s.room.view, By: s.writer()}, s}, Drain: s.drain,
+			Links: s.links, Divergence: s.divergence(), AutoCreate: s.cfg.Kafka.AutoCreate, Regions: s.regions, Edges: s.edges, Health: s.health,
 			Metrics: s.metrics(), Token: s.cfg.Admin.Token,
 			StopGrace: time.Second, Logger: s.log,
 		}

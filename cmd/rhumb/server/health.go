@@ -34,6 +34,9 @@ func (s *Server) health() admin.Health {
 	s.certificateProblems(problem)
 	s.twiceProblems(problem)
 	s.backlogProblems(problem)
+	if s.standingProblems(problem) {
+		h.Ready = false
+	}
 	if s.room.links != nil {
 		for _, l := range s.room.links.Status().Links {
 			linkProblems(l, problem)

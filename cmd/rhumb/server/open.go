@@ -139,6 +139,8 @@ func (s *Server) register(ctx context.Context) error {
 	case err == nil:
 		s.room.self = stored
 		return nil
+	case s.wasRemoved(data):
+		return s.removedError(data)
 	case isKnown && known.DataUUID == data && !refusal(err):
 		s.log.Warn("configuration store is not reachable, going on with the last good copy", "err", err)
 		s.room.self = known
@@ -150,22 +152,14 @@ func (s *Server) register(ctx context.Context) error {
 // followDocument begins to look whether the document stays this region's own.
 func (s *Server) followDocument(context.Context) error {
 	s.parts.start("registration", s.watchDocument, nil)
+	s.parts.start("standing", s.followStanding, nil)
 	return nil
 }
 
 // refusal tells a store that says no from one that does not answer.
 func refusal(err error) bool {
 	k := rhumb.KindOf(err)
-	return errors.Is(err, configstore.ErrOtherData) || k == rhumb.KindInvalid
-}
-
-// highestNumber is the highest region number in the last good copy.
-func (s *Server) highestNumber() rhumb.RegionNumber {
-	highest := s.room.view.Mesh().LastNumber
-	for _, r := range s.room.view.Regions() {
-		highest = max(highest, r.Number)
-	}
-	return highest
+	return errors.Is(err, configstore.ErrOtherData) || errors.Is(err, configstore.ErrRemoved) || k == rhumb.KindInvalid
 }
 
 // advertised gives the address that others are told, "" if there is none.
@@ -224,6 +218,7 @@ func (s *Server) openBroker(context.Context) error {
 		return err
 	}
 	s.room.broker = b
+	s.applyStanding()
 	return nil
 }
 

@@ -76,7 +76,7 @@ func (s *Server) ask(ctx context.Context, addr string) (st api.Status, err error
 // addresses into it.
 func (s *Server) overwritten() (configstore.Region, bool) {
 	doc, ok := s.room.view.Region(s.cfg.Region.Name)
-	return doc, ok && doc.DataUUID == s.room.said.DataUUID && !doc.SameAddresses(&s.room.said)
+	return doc, ok && !doc.Pinned && doc.DataUUID == s.room.said.DataUUID && !doc.SameAddresses(&s.room.said)
 }
 
 // isSecond reports whether a peer is linked to another process of this region.
