@@ -412,6 +412,7 @@ type fakePolicy struct {
 	regions []configstore.Region
 	edges   []configstore.Edge
 	docs    map[rhumb.Topic]configstore.Topic
+	gone    map[rhumb.RegionNumber]configstore.Owner
 	subs    map[int]func()
 	next    int
 }
@@ -420,6 +421,21 @@ func (p *fakePolicy) Regions() []configstore.Region {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.regions)
+}
+
+// Owner implements Policy: regions that are not registered were never there.
+func (p *fakePolicy) Owner(n rhumb.RegionNumber) (configstore.Owner, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o, gone := p.gone[n]; gone {
+		return o, true
+	}
+	for _, r := range p.regions {
+		if r.Number == n {
+			return configstore.Owner{Name: r.Name, Number: n}, true
+		}
+	}
+	return configstore.Owner{}, false
 }
 
 func (p *fakePolicy) Edges() []configstore.Edge {

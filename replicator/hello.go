@@ -137,6 +137,10 @@ func (m *Manager) judge(qc *quic.Conn, theirs *wire.Hello, expected *link) (*lin
 	case expected != nil && expected.name != theirs.Name:
 		return nil, refusef("region %s was dialled, region %s answers", expected.name, theirs.Name)
 	}
+	if owner, ok := m.cfg.Policy.Owner(theirs.Number); ok && owner.Gone {
+		return nil, refusef("region %s, number %d, was removed from the mesh at %s: that number is retired, and its process must be stopped",
+			owner.Name, owner.Number, owner.RemovedAt.UTC().Format(time.RFC3339))
+	}
 	if err := registered(m.cfg.Policy.Regions(), theirs); err != nil {
 		return nil, err
 	}

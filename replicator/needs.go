@@ -13,6 +13,9 @@ import (
 // Its methods answer from memory and never wait.
 type Policy interface {
 	Regions() []configstore.Region
+	// Owner says whose a region number is or was; a region that was removed is gone:
+	// nothing comes from it any more.
+	Owner(rhumb.RegionNumber) (configstore.Owner, bool)
 	Edges() []configstore.Edge
 	TopicDoc(rhumb.Topic) (configstore.Topic, bool)
 	// Subscribe has fn called after each change. fn does not block.
