@@ -9,9 +9,9 @@ import (
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
-// TestRemovedRegionStaysRemoved: its process and its data directory are refused,
-// under its own name and any other; its number is known as gone for ever.
-func TestRemovedRegionStaysRemoved(t *testing.T) {
+// TestRegionIsRemovedWhenItMay: not before it is drained, as only itself can say, and
+// not while a namespace names it.
+func TestRegionIsRemovedWhenItMay(t *testing.T) {
 	a, ctx := small(t), t.Context()
 	old := rhumb.NewUUID()
 	_, err := a.RegisterRegion(ctx, configstore.Region{Name: "ap", DataUUID: old}, 0)
@@ -41,7 +41,21 @@ func TestRemovedRegionStaysRemoved(t *testing.T) {
 	a.ok(err)
 	_, err = a.RemoveRegion(ctx, "ap", true)
 	a.refused(err, rhumb.KindNotFound)
+}
 
+// TestRemovedRegionStaysRemoved: its process and its data directory are refused,
+// under its own name and any other; its number is known as gone for ever.
+func TestRemovedRegionStaysRemoved(t *testing.T) {
+	a, ctx := small(t), t.Context()
+	old := rhumb.NewUUID()
+	_, err := a.RegisterRegion(ctx, configstore.Region{Name: "ap", DataUUID: old}, 0)
+	a.ok(err)
+	_, err = a.DrainRegion(ctx, "ap", false)
+	a.ok(err)
+	_, err = a.NoteDrained(ctx, "ap", old)
+	a.ok(err)
+	_, err = a.RemoveRegion(ctx, "ap", false)
+	a.ok(err)
 	for _, name := range []rhumb.RegionName{"ap", "sa"} {
 		_, err = a.RegisterRegion(ctx, configstore.Region{Name: name, DataUUID: old}, 0)
 		if a.refused(err, rhumb.KindForbidden, "number 3"); !errors.Is(err, configstore.ErrRemoved) {

@@ -157,6 +157,12 @@ func TestHelloRefuses(t *testing.T) {
 		{"other mesh", "belongs to mesh", func(_ *mesh, h *wire.Hello) { h.Mesh = rhumb.NewUUID() }},
 		{"name of another certificate", "a certificate of region ap is shown", func(_ *mesh, h *wire.Hello) { h.Name = "jp" }},
 		{"number of another region", "belongs to region us", func(_ *mesh, h *wire.Hello) { h.Number = 1 }},
+		{"number of a region that was removed", "was removed from the mesh at 2026-", func(ms *mesh, h *wire.Hello) {
+			h.Number = 9
+			ms.policy.change(func() {
+				ms.policy.gone = map[rhumb.RegionNumber]configstore.Owner{9: {Name: h.Name, Number: 9, Gone: true, RemovedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
+			})
+		}},
 		{"number of nobody", "it is registered as 3", func(_ *mesh, h *wire.Hello) { h.Number = 9 }},
 		{"own number", "peer is region ap with number 2", func(_ *mesh, h *wire.Hello) { h.Number = 2 }},
 		{"other data directory", "it is registered with", func(_ *mesh, h *wire.Hello) { h.Data = rhumb.NewUUID() }},

@@ -99,14 +99,12 @@ func do(h http.Handler, method, target, body string, header ...string) *httptest
 	return w
 }
 
-// TestOpenAPIMatchesTheHandlers calls every operation of openapi.yaml and holds
-// the answers, good and bad, against its schemas; and every route is described.
-func TestOpenAPIMatchesTheHandlers(t *testing.T) {
-	us := sample(t)
-	h := newServer(t, us.Config()).Handler()
-	doc := parseDocument(t, do(h, "GET", "/admin/v1/openapi.yaml", "").Body.Bytes())
-	digest := fmt.Sprintf("?region=1&life=%s&records=true", us.Log("orders", 0).Life())
-	calls := map[string]struct{ target, body, bad string }{
+// sampleCall is a call that works with the sample, and a target that does not.
+type sampleCall struct{ target, body, bad string }
+
+// sampleCalls has one for each operation; digest is the query of that one.
+func sampleCalls(digest string) map[string]sampleCall {
+	return map[string]sampleCall{
 		"GET /healthz":                   {target: "/healthz"},
 		"GET /readyz":                    {target: "/readyz"},
 		"GET /metrics":                   {target: "/metrics"},
@@ -153,6 +151,16 @@ func TestOpenAPIMatchesTheHandlers(t *testing.T) {
 		"GET /admin/v1/topics/{tenant}/{namespace}/{topic}/partitions/{partition}/digest": {
 			target: "/admin/v1/topics/public/default/orders/partitions/0/digest" + digest, bad: "/admin/v1/topics/public/default/orders/partitions/0/digest"},
 	}
+}
+
+// TestOpenAPIMatchesTheHandlers calls every operation of openapi.yaml and holds
+// the answers, good and bad, against its schemas; and every route is described.
+func TestOpenAPIMatchesTheHandlers(t *testing.T) {
+	us := sample(t)
+	h := newServer(t, us.Config()).Handler()
+	doc := parseDocument(t, do(h, "GET", "/admin/v1/openapi.yaml", "").Body.Bytes())
+	digest := fmt.Sprintf("?region=1&life=%s&records=true", us.Log("orders", 0).Life())
+	calls := sampleCalls(digest)
 	operations := doc.operations(t)
 	routes := admin.Routes(newServer(t, us.Config()))
 	if got := slices.Sorted(maps.Keys(operations)); !slices.Equal(got, slices.Sorted(slices.Values(routes))) {
