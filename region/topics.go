@@ -163,6 +163,25 @@ func (r *Region) DeleteTopic(ctx context.Context, name rhumb.Topic, deletions ui
 	return err
 }
 
+// DeleteHere deletes a topic of this region alone: other regions keep theirs. With
+// mark the region remembers it, so that links do not bring the topic back; who
+// creates it here again has a copy like a region that was added. It is no error if
+// there is no such topic.
+func (r *Region) DeleteHere(ctx context.Context, name rhumb.Topic, mark bool) error {
+	_, err := r.shards[0].DeleteHere(ctx, name, mark)
+	return err
+}
+
+// DeletedHere reports whether a topic of a deletion count was deleted in this region
+// alone and not created since.
+func (r *Region) DeletedHere(name rhumb.Topic, count uint64) bool {
+	if _, there := r.Topic(name); there {
+		return false
+	}
+	n, ok := r.shards[0].DeletedHere(name)
+	return ok && count <= n
+}
+
 // Subscribe has fn called after each change of topics or of the lives of their
 // logs, until cancel. fn runs on a shard's goroutine and must not block or call back.
 func (r *Region) Subscribe(fn func()) (cancel func()) {

@@ -24,6 +24,8 @@ func (c *conn) admit(o *wire.Open) (rhumb.PartitionRef, wire.Code, string) {
 		return none, wire.CodeForbidden, fmt.Sprintf("no edge leads here from region %s, as far as is known here", c.link.name)
 	case o.Deletions < count:
 		return none, wire.CodeDeleted, fmt.Sprintf("the topic was deleted under count %d, this life was born under %d", count, o.Deletions)
+	case !ok && c.m.cfg.Region.DeletedHere(topic, o.Deletions):
+		return none, wire.CodeDeleted, "the topic was deleted in this region alone: create it here to have it again"
 	case !ok || have.Deletions != o.Deletions:
 		return none, wire.CodeNotFound, "the topic does not exist here yet"
 	}

@@ -22,6 +22,7 @@ type fakeRegion struct {
 	topics     map[rhumb.Topic]*topicInfo
 	logs       map[rhumb.PartitionRef]*fakeLog
 	deleted    map[rhumb.Topic]uint64
+	here       map[rhumb.Topic]uint64 // deleted in this region alone
 	nextID     rhumb.PartitionID
 	subs       map[int]func()
 	nextSub    int
@@ -98,6 +99,28 @@ func (r *fakeRegion) Deletions(t rhumb.Topic) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.deleted[t]
+}
+
+// DeletedHere implements Topics.
+func (r *fakeRegion) DeletedHere(t rhumb.Topic, deletions uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, ok := r.here[t]
+	return ok && deletions <= n && r.topics[t] == nil
+}
+
+// deleteHere deletes a topic in this region alone.
+func (r *fakeRegion) deleteHere(t rhumb.Topic) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	info := r.topics[t]
+	r.here = map[rhumb.Topic]uint64{t: info.Deletions}
+	delete(r.topics, t)
+	for _, p := range info.Partitions {
+		delete(r.logs, p.Ref)
+		r.signal(p.Ref)
+	}
+	r.tell()
 }
 
 func (r *fakeRegion) tell() {

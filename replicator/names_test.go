@@ -106,3 +106,31 @@ func TestRegionThatIsAddedGetsAllTopics(t *testing.T) {
 		ms.everywhere(orders, 4)
 	})
 }
+
+// TestDeletedInOneRegion: a topic that was deleted in one region alone stays away
+// from it, whatever its neighbours send and however often they come, until it is
+// made there again; then it is a copy like that of a region that was added.
+func TestDeletedInOneRegion(t *testing.T) {
+	pair(t, short, 1, func(ms *mesh, us, eu *node) {
+		us.produce(orders, 0, 1, 100)
+		ms.untilCopied(us, eu, 0)
+		eu.region.deleteHere(orders)
+		us.produce(orders, 0, 1, 100)
+		us.kill()
+		us.start()
+		ms.pass(time.Minute)
+		if eu.partitions(orders) != 0 {
+			ms.t.Fatal("the neighbour brought the topic back")
+		}
+		if f := us.flow("eu"); f.State != SessionStalled || f.LastError == "" || us.partitions(orders) != 1 {
+			ms.t.Errorf("us shows %+v, and %d partitions", f, us.partitions(orders))
+		}
+		if _, err := us.region.GrowTopic(ms.net.ctx, orders, 3); err != nil {
+			ms.t.Fatal(err)
+		}
+		ms.pass(time.Minute)
+		eu.create(orders, 1)
+		ms.everywhere(orders, 3)
+		ms.until("the copy is whole", 5*time.Second, func() bool { return copied(us, eu, orders, 0) })
+	})
+}

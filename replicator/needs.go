@@ -41,6 +41,9 @@ type Topics interface {
 	GrowTopic(ctx context.Context, t rhumb.Topic, partitions int32) (region.TopicInfo, error)
 	// DeleteTopic deletes what was born under a deletion count below the given one.
 	DeleteTopic(ctx context.Context, t rhumb.Topic, deletions uint64) error
+	// DeletedHere reports whether a topic of a deletion count was deleted in this
+	// region alone and not created since.
+	DeletedHere(t rhumb.Topic, deletions uint64) bool
 	// Subscribe has fn called after each change of topics. fn does not block.
 	Subscribe(fn func()) (cancel func())
 }

@@ -164,6 +164,8 @@ func (m *Manager) settle(ctx context.Context, l *link, t *wire.Topic) error {
 		ok = false
 	}
 	switch {
+	case !ok && m.cfg.Region.DeletedHere(t.Topic, t.Deletions):
+		return rhumb.Errorf(rhumb.KindForbidden, "it was deleted in this region alone: create it here to have it again")
 	case !ok:
 		spec := topicSpec{Topic: t.Topic, Partitions: t.Partitions, Configs: t.Configs, Deletions: t.Deletions}
 		_, err := m.cfg.Region.CreateTopic(ctx, spec)

@@ -45,6 +45,7 @@ const (
 	kindProducerBlock   kind = 19
 	kindPutSettings     kind = 20
 	kindNewLife         kind = 21
+	kindDeleteHere      kind = 22
 )
 
 // entryHeader is the fixed part of an entry's data.

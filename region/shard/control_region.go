@@ -29,6 +29,13 @@ type deleteTopicCommand struct {
 	deletions uint64
 }
 
+// deleteHereCommand deletes a topic of this region and leaves its name's deletion
+// count as it is. With mark the region remembers that it was deleted here.
+type deleteHereCommand struct {
+	topic rhumb.Topic
+	mark  bool
+}
+
 type setConfigsCommand struct {
 	id      rhumb.UUID
 	configs []configPair
@@ -58,6 +65,7 @@ type producerBlockCommand struct{}
 func (c *createTopicCommand) kind() kind    { return kindCreateTopic }
 func (c *growTopicCommand) kind() kind      { return kindGrowTopic }
 func (c *deleteTopicCommand) kind() kind    { return kindDeleteTopic }
+func (c *deleteHereCommand) kind() kind     { return kindDeleteHere }
 func (c *setConfigsCommand) kind() kind     { return kindSetConfigs }
 func (c *partitionReadyCommand) kind() kind { return kindPartitionReady }
 func (c *topicGoneCommand) kind() kind      { return kindTopicGone }
@@ -139,6 +147,14 @@ func decodeDeleteTopic(body []byte) (*deleteTopicCommand, error) {
 	r := reader{b: body}
 	c := &deleteTopicCommand{r.topic(), r.uint()}
 	return c, r.err("topic deletion")
+}
+
+func (c *deleteHereCommand) append(b []byte) []byte { return putBool(putTopic(b, c.topic), c.mark) }
+
+func decodeDeleteHere(body []byte) (*deleteHereCommand, error) {
+	r := reader{b: body}
+	c := &deleteHereCommand{r.topic(), r.bool()}
+	return c, r.err("topic deletion here")
 }
 
 func (c *setConfigsCommand) append(b []byte) []byte {

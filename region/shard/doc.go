@@ -108,6 +108,7 @@
 //	19  producer block
 //	20  put settings      string scope, u n × (key, value), u n × (key, value) as they must be
 //	21  new life          u partition, id old life, id new life, s last, u chain
+//	22  delete here       topic, byte mark: the row C of scope "topic <name>" then says under which count
 //
 // group is three strings: tenant, namespace, group. commit is topic, s offset,
 // s leader epoch, string metadata, s time. A partition's id is the index of the

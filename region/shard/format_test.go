@@ -82,6 +82,8 @@ func decodeCommand(k kind, body []byte) (command, error) {
 		return decodeTopicGone(body)
 	case kindInitRegion:
 		return decodeInitRegion(body)
+	case kindDeleteHere:
+		return decodeDeleteHere(body)
 	case kindPutSettings:
 		return decodePutSettings(body)
 	case kindNewLife:

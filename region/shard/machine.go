@@ -146,6 +146,8 @@ func (m *machine) applyCommand(ctx entry, k kind, body, next int) (result, error
 		return run(decodeGrowTopic, b, ctx, m.applyGrowTopic)
 	case kindDeleteTopic:
 		return run(decodeDeleteTopic, b, ctx, m.applyDeleteTopic)
+	case kindDeleteHere:
+		return run(decodeDeleteHere, b, ctx, m.applyDeleteHere)
 	case kindSetConfigs:
 		return run(decodeSetConfigs, b, ctx, m.applySetConfigs)
 	case kindPartitionReady:

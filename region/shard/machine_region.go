@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"maps"
+	"strconv"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -100,6 +101,38 @@ func (m *machine) applyDeleteTopic(_ entry, c *deleteTopicCommand) result {
 	if t == nil || t.Deletions >= c.deletions {
 		return result{}
 	}
+	m.doom(t)
+	return result{value: t}
+}
+
+// applyDeleteHere dooms a topic whatever count it was born under, and remembers
+// under which one, if it shall: what others tell of that count makes it no more.
+func (m *machine) applyDeleteHere(_ entry, c *deleteHereCommand) result {
+	t := m.names[c.topic]
+	if t == nil {
+		return result{}
+	}
+	if c.mark {
+		said := map[string]string{deletedHere: strconv.FormatUint(t.Deletions, 10)}
+		m.set(settingsKey(topicScope(c.topic)), encodeSettings(said))
+		m.mu.Lock()
+		m.settings[topicScope(c.topic)] = said
+		m.mu.Unlock()
+	}
+	m.doom(t)
+	return result{value: t}
+}
+
+// topicScope is the scope of what the region remembers of a topic's name when the
+// topic itself is gone.
+func topicScope(t rhumb.Topic) string { return "topic " + t.String() }
+
+// deletedHere names the deletion count under which a topic was born that was
+// deleted in this region alone.
+const deletedHere = "deleted.here"
+
+// doom frees a topic's name at once; its partitions go one by one.
+func (m *machine) doom(t *Topic) {
 	m.unset(topicKey(tableTopic, t.ID))
 	m.set(topicKey(tableDoomed, t.ID), encodeTopic(t))
 	m.mu.Lock()
@@ -109,7 +142,6 @@ func (m *machine) applyDeleteTopic(_ entry, c *deleteTopicCommand) result {
 	m.parts -= len(t.Partitions)
 	m.doomed[t.ID] = t
 	m.topicsSeen++
-	return result{value: t}
 }
 
 func (m *machine) applySetConfigs(_ entry, c *setConfigsCommand) result {

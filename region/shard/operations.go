@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -104,6 +105,20 @@ func (s *Shard) PutSettings(ctx context.Context, scope string, before, configs m
 // is deleted. It gives that topic, nil if there was none.
 func (s *Shard) DeleteTopic(ctx context.Context, name rhumb.Topic, deletions uint64) (*Topic, error) {
 	return topicOf(s.control(ctx, &deleteTopicCommand{name, deletions}))
+}
+
+// DeleteHere deletes a topic and leaves its name's deletion count as it is. With
+// mark, [Shard.DeletedHere] tells of it from then on. It gives the topic, nil if
+// there was none.
+func (s *Shard) DeleteHere(ctx context.Context, name rhumb.Topic, mark bool) (*Topic, error) {
+	return topicOf(s.control(ctx, &deleteHereCommand{name, mark}))
+}
+
+// DeletedHere gives the deletion count of the topic that was last deleted in this
+// region alone, false if none was.
+func (s *Shard) DeletedHere(name rhumb.Topic) (uint64, bool) {
+	n, err := strconv.ParseUint(s.Settings(topicScope(name))[deletedHere], 10, 64)
+	return n, err == nil
 }
 
 func topicOf(v any, err error) (*Topic, error) {
