@@ -29,13 +29,28 @@ type ConfigChange struct {
 }
 
 // AlterTopic changes settings of a topic, all or none, unless check says that
-// they are only to be checked. Errors are of kind not found, or invalid.
+// they are only to be checked. Those of a topic of several regions are changed in the
+// mesh's document, and so in all of them. Errors are of kind not found, invalid, or
+// unavailable while the configuration store that such a change needs is down.
 func (b *Broker) AlterTopic(ctx context.Context, topic rhumb.Topic, changes []ConfigChange, check bool) error {
+	return b.alterTopic(ctx, topic, check, func(map[string]string) []ConfigChange { return changes })
+}
+
+// ReplaceTopic gives a topic exactly these settings; see AlterTopic.
+func (b *Broker) ReplaceTopic(ctx context.Context, topic rhumb.Topic, configs map[string]string, check bool) error {
+	return b.alterTopic(ctx, topic, check, func(old map[string]string) []ConfigChange { return replacing(old, configs) })
+}
+
+// alterTopic makes the changes that are to be made of what there is.
+func (b *Broker) alterTopic(ctx context.Context, topic rhumb.Topic, check bool, changesOf func(old map[string]string) []ConfigChange) error {
 	info, ok := b.region.Topic(topic)
 	if !ok {
 		return rhumb.Errorf(rhumb.KindNotFound, "The topic '%s' does not exist.", topic.Short())
 	}
+	var changed []string
 	change := func(old map[string]string) (map[string]string, error) {
+		changes := changesOf(old)
+		changed = names(changes)
 		layers := b.layers(&info)
 		layers.Topic = old
 		after, err := alter(old, changes, topicconf.Topic, layers.Get)
@@ -44,24 +59,20 @@ func (b *Broker) AlterTopic(ctx context.Context, topic rhumb.Topic, changes []Co
 		}
 		return after, err
 	}
-	if check {
-		_, err := change(info.Configs)
+	var err error
+	switch {
+	case check:
+		_, err = change(info.Configs)
 		return err
+	case b.ofMesh(&info):
+		err = b.alterInMesh(ctx, &info, change)
+	default:
+		_, err = b.region.AlterTopicConfigs(ctx, topic, change)
 	}
-	_, err := b.region.AlterTopicConfigs(ctx, topic, change)
 	if err == nil {
-		b.log.Info("topic settings changed", "topic", topic.String(), "settings", names(changes))
+		b.log.Info("topic settings changed", "topic", topic.String(), "settings", changed)
 	}
 	return err
-}
-
-// ReplaceTopic gives a topic exactly these settings; see AlterTopic.
-func (b *Broker) ReplaceTopic(ctx context.Context, topic rhumb.Topic, configs map[string]string, check bool) error {
-	info, ok := b.region.Topic(topic)
-	if !ok {
-		return rhumb.Errorf(rhumb.KindNotFound, "The topic '%s' does not exist.", topic.Short())
-	}
-	return b.AlterTopic(ctx, topic, replacing(info.Configs, configs), check)
 }
 
 // replacing gives the changes that make one set of settings another.

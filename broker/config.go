@@ -26,8 +26,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Policy decides which topics may exist here. Default: all may.
 	Policy Policy
-	// Deletions counts deletions of topics in the mesh. Default: a region alone.
-	Deletions Deletions
+	// Names is what the mesh knows of topics. Default: a region alone.
+	Names Names
 	// NoAutoCreate turns off the creation of topics that a client asks for.
 	NoAutoCreate bool
 	// Partitions of a topic whose creator does not say. Default 1.

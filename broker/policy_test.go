@@ -10,6 +10,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/brokertest"
+	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -20,14 +21,22 @@ type counts struct {
 	fns []func()
 }
 
-func (c *counts) CountDeletion(context.Context, rhumb.Topic, uint64) (uint64, error) {
+func (c *counts) DeleteLife(context.Context, rhumb.Topic, uint64) (uint64, error) {
 	return 0, errors.New("nobody deletes here")
 }
 
-func (c *counts) Deletions(t rhumb.Topic) uint64 {
+func (c *counts) Change(context.Context, rhumb.Topic, func(*configstore.Topic) error) (configstore.Topic, error) {
+	return configstore.Topic{}, errors.New("nobody changes anything here")
+}
+
+func (c *counts) Travels(rhumb.Topic) bool                    { return false }
+func (c *counts) Scope(rhumb.Topic) (configstore.Scope, bool) { return configstore.ScopeRegion, false }
+func (c *counts) Latest(context.Context, rhumb.Topic)         {}
+
+func (c *counts) Document(t rhumb.Topic) configstore.Topic {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.of[t]
+	return configstore.Topic{Topic: t, Deletions: c.of[t]}
 }
 
 func (c *counts) Subscribe(fn func()) (cancel func()) {
@@ -63,7 +72,7 @@ func (r *refusing) DeleteTopic(ctx context.Context, t rhumb.Topic, count uint64)
 func followed(t *testing.T, test func(ctx context.Context, b *broker.Broker, r *refusing, c *counts, topic rhumb.Topic)) {
 	synctest.Test(t, func(t *testing.T) {
 		r, c := &refusing{Region: brokertest.New()}, &counts{of: map[rhumb.Topic]uint64{}}
-		b, err := broker.New(broker.Config{Region: r, Deletions: c})
+		b, err := broker.New(broker.Config{Region: r, Names: c})
 		if err != nil {
 			t.Fatal(err)
 		}

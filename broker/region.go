@@ -30,6 +30,9 @@ type Catalog interface {
 	AlterTopicConfigs(ctx context.Context, topic rhumb.Topic, change func(map[string]string) (map[string]string, error)) (TopicInfo, error)
 	// DeleteTopic deletes the topic if it was born below the deletion count.
 	DeleteTopic(ctx context.Context, topic rhumb.Topic, deletions uint64) error
+	// DeleteHere deletes the topic and leaves its deletion count; with mark, links do
+	// not bring it back.
+	DeleteHere(ctx context.Context, topic rhumb.Topic, mark bool) error
 	// Subscribe has fn called after each change of the topics. fn does not block.
 	Subscribe(fn func()) (cancel func())
 }

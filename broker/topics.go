@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/internal/topicconf"
 )
@@ -77,17 +78,22 @@ func (b *Broker) RoomFor(partitions int) error { return b.region.RoomFor(partiti
 
 // CreateTopic creates a topic and returns when it can be used.
 func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, error) {
+	if err := b.freshen(ctx, spec.Topic); err != nil {
+		return TopicInfo{}, err
+	}
 	spec, err := b.CheckTopic(spec)
 	if err != nil {
 		return TopicInfo{}, err
 	}
-	spec.Deletions = max(spec.Deletions, b.region.Deletions(spec.Topic))
-	if b.cfg.Deletions != nil {
-		spec.Deletions = max(spec.Deletions, b.cfg.Deletions.Deletions(spec.Topic))
-	}
+	spec = b.asInMesh(spec)
 	info, err := b.region.CreateTopic(ctx, spec)
 	if err != nil {
 		return TopicInfo{}, err
+	}
+	if b.cfg.Names != nil && len(info.Configs) > 0 && b.ofMesh(&info) {
+		if err := b.publish(ctx, &info); err != nil { // it is told again until the mesh has it
+			b.log.Warn("the mesh has not heard of a topic's settings yet", "topic", info.Topic.String(), "err", err)
+		}
 	}
 	b.log.Info("topic created", "topic", info.Topic.String(), "partitions", len(info.Partitions))
 	return info, nil
@@ -102,20 +108,46 @@ func (b *Broker) GrowTopic(ctx context.Context, t *TopicInfo, n int32) error {
 	return nil
 }
 
-// DeleteTopic deletes a topic: this life of it, or every life in the mesh, as its
+// DeleteTopic deletes a topic: this region's copy of it, or every region's, as its
 // namespace says.
 func (b *Broker) DeleteTopic(ctx context.Context, info TopicInfo) error {
-	count := info.Deletions + 1
-	if b.cfg.Deletions != nil {
-		var err error
-		if count, err = b.cfg.Deletions.CountDeletion(ctx, info.Topic, info.Deletions); err != nil {
-			return err
+	return b.DeleteTopicIn(ctx, info, "")
+}
+
+// DeleteTopicIn deletes a topic in this region or in the whole mesh, whatever its
+// namespace says; an empty scope leaves it to that. A deletion in the mesh needs the
+// configuration store: kind unavailable without it.
+func (b *Broker) DeleteTopicIn(ctx context.Context, info TopicInfo, scope configstore.Scope) error {
+	log := b.log.With("topic", info.Topic.String())
+	if b.cfg.Names == nil {
+		if scope == configstore.ScopeMesh {
+			return rhumb.Errorf(rhumb.KindUnsupported, "topic %s: this region is in no mesh", info.Topic.Short())
 		}
-	}
-	if err := b.region.DeleteTopic(ctx, info.Topic, count); err != nil {
+		err := b.region.DeleteTopic(ctx, info.Topic, info.Deletions+1)
+		if err == nil {
+			log.Info("topic deleted", "deletions", info.Deletions+1)
+		}
 		return err
 	}
-	b.log.Info("topic deleted", "topic", info.Topic.String(), "deletions", count)
+	said, shared := b.cfg.Names.Scope(info.Topic)
+	switch cmp.Or(scope, said) {
+	case configstore.ScopeMesh:
+		count, err := b.cfg.Names.DeleteLife(ctx, info.Topic, info.Deletions)
+		if err != nil {
+			return err
+		}
+		if err := b.region.DeleteTopic(ctx, info.Topic, count); err != nil {
+			return err
+		}
+		log.Info("topic deleted in the mesh", "deletions", count)
+	case configstore.ScopeRegion:
+		if err := b.region.DeleteHere(ctx, info.Topic, shared); err != nil {
+			return err
+		}
+		log.Info("topic deleted in this region", "deletions", info.Deletions)
+	default:
+		return rhumb.Errorf(rhumb.KindInvalid, "scope must be mesh or region, not %q", string(scope))
+	}
 	return nil
 }
 

@@ -157,6 +157,20 @@ func (r *Region) DeleteTopic(_ context.Context, t rhumb.Topic, deletions uint64)
 	return nil
 }
 
+// DeleteHere implements broker.Catalog. What is marked is not remembered.
+func (r *Region) DeleteHere(_ context.Context, t rhumb.Topic, _ bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	info := r.topics[t]
+	delete(r.topics, t)
+	for _, p := range info.Partitions {
+		r.parts[p.Ref].wake()
+		delete(r.parts, p.Ref)
+	}
+	r.changed()
+	return nil
+}
+
 // ProducerID implements broker.Region.
 func (r *Region) ProducerID(context.Context) (int64, error) {
 	r.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,7 @@ type node struct {
 	certs  *certs.Source
 	fs     *vfs.Mem
 	keeper *configstore.MemoryKeeper
+	away   atomic.Bool // the store, for this region
 
 	running *server.Server // nil: switched off
 	socket  net.PacketConn
@@ -145,6 +147,38 @@ func (n *node) config() config.Config {
 	return cfg
 }
 
+// store is the mesh's store as one region reaches it, or does not.
+type store struct {
+	configstore.Store
+	away *atomic.Bool
+}
+
+var errAway = rhumb.Errorf(rhumb.KindUnavailable, "the store is not reached from here")
+
+// Get fails while the store is away, as List and Put do.
+func (s *store) Get(ctx context.Context, key string) (configstore.Document, error) {
+	if s.away.Load() {
+		return configstore.Document{}, errAway
+	}
+	return s.Store.Get(ctx, key)
+}
+
+// List: see Get.
+func (s *store) List(ctx context.Context, prefix string) ([]configstore.Document, error) {
+	if s.away.Load() {
+		return nil, errAway
+	}
+	return s.Store.List(ctx, prefix)
+}
+
+// Put: see Get.
+func (s *store) Put(ctx context.Context, d configstore.Document) error {
+	if s.away.Load() {
+		return errAway
+	}
+	return s.Store.Put(ctx, d)
+}
+
 // start starts the region, which must work.
 func (n *node) start() {
 	n.mesh.Helper()
@@ -156,7 +190,7 @@ func (n *node) start() {
 // boot starts the region and waits until it serves.
 func (n *node) boot() error {
 	s := server.New(n.config(), server.Options{
-		FS: n.fs, Store: n.mesh.store, Keeper: n.keeper, GeoTLS: n.certs,
+		FS: n.fs, Store: &store{n.mesh.store, &n.away}, Keeper: n.keeper, GeoTLS: n.certs,
 		ListenGeo: func(string) (net.PacketConn, error) {
 			n.socket = n.mesh.net.listen(n.ip)
 			return n.socket, nil

@@ -210,7 +210,7 @@ func (s *Server) openBroker(context.Context) error {
 	mesh := broker.Mesh{View: s.room.view, Self: s.cfg.Region.Name}
 	k := s.cfg.Kafka
 	b, err := broker.New(broker.Config{
-		Region: s.room.region, Logger: s.log, Policy: mesh, Deletions: mesh,
+		Region: s.room.region, Logger: s.log, Policy: mesh, Names: mesh,
 		NoAutoCreate: !k.AutoCreate, Partitions: k.Partitions, MaxMessageBytes: int(k.MessageMaxBytes),
 		Groups: s.groups(),
 	})

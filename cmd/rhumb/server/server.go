@@ -193,6 +193,9 @@ func (s *Server) onClose(f func() error) { s.room.closers = append(s.room.closer
 // Region gives the region's room. It may be used after Ready.
 func (s *Server) Region() *region.Region { return s.room.region }
 
+// Broker gives the broker of the region's clients. It may be used after Ready.
+func (s *Server) Broker() *broker.Broker { return s.room.broker }
+
 // Links gives the state of all links, nil if the region has none.
 func (s *Server) Links() *replicator.Manager { return s.room.links }
 

@@ -1,0 +1,163 @@
+package broker
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// How long what failed waits for its next try: a deletion, and what is less urgent
+// or needs the configuration store.
+const (
+	retryFollow = time.Second
+	retryAgree  = 5 * time.Second
+)
+
+// CatchUp deletes topics that the mesh has deleted while this region was away. It
+// returns when none is left, or with the error of ctx: what fails is tried again.
+// Call it when the region is ready and before clients come, so that no topic that is
+// gone takes a write.
+func (b *Broker) CatchUp(ctx context.Context) error {
+	for {
+		err := b.deleteDeleted(ctx)
+		if err == nil {
+			return nil
+		}
+		b.log.Warn("deletion of a topic is tried again", "err", err)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(retryFollow):
+		}
+	}
+}
+
+// Follow brings topics in line with what the mesh says of them, until ctx ends: it
+// deletes what the mesh has deleted, takes over settings and partitions, and tells
+// the mesh of settings that it has not heard of. It looks now, after each change of
+// the mesh's documents, and soon after each change of the region's topics, since one
+// may have been made under a count that was just passed. What fails is tried again.
+// Call it when the region is ready.
+func (b *Broker) Follow(ctx context.Context) error {
+	told, made := newFlag(), newFlag()
+	defer b.cfg.Names.Subscribe(told.set)()
+	defer b.region.Subscribe(made.set)()
+	f := follower{b: b, logged: map[rhumb.Topic]string{}}
+	for {
+		var retry <-chan time.Time
+		if pause := f.look(ctx); pause > 0 {
+			retry = time.After(pause)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-told:
+		case <-retry:
+		case <-made:
+			// Thousands of topics may be made one after the other; do not look at
+			// all of them for each.
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-told:
+			case <-time.After(retryFollow):
+			}
+		}
+	}
+}
+
+// flag tells that something happened, once or often.
+type flag chan struct{}
+
+func newFlag() flag { return make(flag, 1) } // one change or many are the same
+
+func (f flag) set() {
+	select {
+	case f <- struct{}{}:
+	default:
+	}
+}
+
+// deleteDeleted deletes what the mesh has deleted. One topic's failure does not keep
+// others.
+func (b *Broker) deleteDeleted(ctx context.Context) error {
+	var failed error
+	for _, t := range b.region.Topics() {
+		if _, err := b.deletedInMesh(ctx, &t); err != nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// deletedInMesh deletes a topic here that the mesh has deleted, and reports whether
+// it has.
+func (b *Broker) deletedInMesh(ctx context.Context, t *TopicInfo) (bool, error) {
+	count := b.cfg.Names.Document(t.Topic).Deletions
+	if count <= t.Deletions {
+		return false, nil
+	}
+	if err := b.region.DeleteTopic(ctx, t.Topic, count); err != nil {
+		return true, err
+	}
+	b.log.Info("topic deleted by the mesh", "topic", t.Topic.String(), "deletions", count)
+	return true, nil
+}
+
+// follower remembers what it told of topics that are not as the mesh says.
+type follower struct {
+	b      *Broker
+	logged map[rhumb.Topic]string
+}
+
+// look brings all topics in line once, and says after which pause that is to be
+// tried again, 0 if all are.
+func (f *follower) look(ctx context.Context) (pause time.Duration) {
+	for _, t := range f.b.region.Topics() {
+		gone, err := f.b.deletedInMesh(ctx, &t)
+		next := retryFollow
+		if err == nil && !gone {
+			err, next = f.b.agree(ctx, &t), retryAgree
+		}
+		if ctx.Err() != nil {
+			return 0
+		}
+		if err == nil {
+			delete(f.logged, t.Topic)
+			continue
+		}
+		if pause == 0 || next < pause {
+			pause = next
+		}
+		if f.logged[t.Topic] != err.Error() {
+			f.logged[t.Topic] = err.Error()
+			f.b.log.Warn("topic is not as the mesh has it, and is looked at again", "topic", t.Topic.String(), "err", err)
+		}
+	}
+	return pause
+}
+
+// agree gives a topic the mesh's settings, and at least its partitions; a topic of
+// several regions whose settings the mesh has not heard of is told to it.
+func (b *Broker) agree(ctx context.Context, t *TopicInfo) error {
+	doc := b.cfg.Names.Document(t.Topic)
+	switch {
+	case doc.Deletions != t.Deletions:
+		return nil
+	case doc.Configs == nil && len(t.Configs) > 0 && b.cfg.Names.Travels(t.Topic):
+		if err := b.publish(ctx, t); err != nil {
+			return err
+		}
+	case doc.Configs != nil && !maps.Equal(doc.Configs, t.Configs):
+		if err := b.takeConfigs(ctx, t.Topic, doc.Configs); err != nil {
+			return err
+		}
+		b.log.Info("topic settings taken over from the mesh", "topic", t.Topic.String(), "version", doc.Version)
+	}
+	if int(doc.Partitions) > len(t.Partitions) {
+		return b.GrowTopic(ctx, t, doc.Partitions)
+	}
+	return nil
+}
