@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// answerWait is how long an address is asked whether somebody listens.
+const answerWait = 500 * time.Millisecond
+
+const replaceLong = `Let a region start with another data directory, because the old one is gone for good. The data directory that
+starts next under this name is taken; the region's number stays. What the old directory held and no other region
+has is lost.
+
+The region must be stopped, and the old directory must never start again once another one was taken. Until then
+starting the old one once more takes it back.
+
+Without --yes it says what it would do and changes nothing.`
+
+func regionReplace(w *regionWork) *cobra.Command {
+	var yes bool
+	c := &cobra.Command{Use: "replace NAME", Short: "Let a region start with another data directory, because the old one is gone for good",
+		Long: replaceLong, Args: exactly(1, "one NAME"),
+		RunE: func(c *cobra.Command, args []string) error {
+			name, err := regionName(c, args[0])
+			if err != nil {
+				return err
+			}
+			r, err := w.document(c, name)
+			if err != nil {
+				return err
+			}
+			warnRunning(c, r)
+			if !yes {
+				return planReplace(c, r)
+			}
+			done, err := w.replace(c, name)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "region %s, number %d: the data directory that starts next is taken\n", done.Name, done.Number)
+			return err
+		}}
+	c.Flags().BoolVar(&yes, "yes", false, "do it")
+	w.storeFlag(c)
+	return c
+}
+
+func (w *regionWork) replace(c *cobra.Command, name rhumb.RegionName) (done api.Member, err error) {
+	if w.store != "" {
+		err = w.withStore(c, func(store configstore.Store, _ *configstore.View) error {
+			r, err := configstore.NewWriter(store, regionWriter).ReplaceRegion(c.Context(), name)
+			done = memberOf(r)
+			return err
+		})
+		return done, err
+	}
+	err = w.ask(c, func(conn *client.Client) error {
+		done, err = conn.ReplaceRegion(c.Context(), name)
+		return err
+	})
+	return done, err
+}
+
+// document gives the document of a region that is in the mesh.
+func (w *regionWork) document(c *cobra.Command, name rhumb.RegionName) (configstore.Region, error) {
+	all, err := w.documents(c)
+	if err != nil {
+		return configstore.Region{}, err
+	}
+	i := slices.IndexFunc(all, func(r configstore.Region) bool { return r.Name == name })
+	if i < 0 {
+		return configstore.Region{}, noSuchRegion(name)
+	}
+	return all[i], nil
+}
+
+// planReplace says what replace would do.
+func planReplace(c *cobra.Command, r configstore.Region) error {
+	text := fmt.Sprintf("would let region %s, number %d, start with any data directory: the next to start is taken instead of %s",
+		r.Name, r.Number, r.DataUUID)
+	if r.DataUUID.IsZero() {
+		text = fmt.Sprintf("nothing to do: region %s, number %d, takes the data directory that starts next already", r.Name, r.Number)
+	}
+	if _, err := fmt.Fprintln(c.OutOrStdout(), text); err != nil || r.DataUUID.IsZero() {
+		return err
+	}
+	_, err := fmt.Fprintf(c.OutOrStdout(), "give --yes if that one is gone for good: what it held and no other region has is lost\n")
+	return err
+}
+
+// warnRunning says if somebody listens where the region does. It is no refusal: what
+// answers may be a load balancer, or another process.
+func warnRunning(c *cobra.Command, r configstore.Region) {
+	for _, protocol := range slices.Sorted(maps.Keys(r.Addresses)) {
+		for _, addr := range r.Addresses[protocol] {
+			conn, err := net.DialTimeout("tcp", addr, answerWait)
+			if err != nil {
+				continue
+			}
+			conn.Close()
+			fmt.Fprintf(c.ErrOrStderr(), "rhumb: warning: something answers at %s, an address of region %s: if that is the region, its data directory is not gone; stop it first\n",
+				addr, r.Name)
+			return
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// TestCaughtUpMeansConfirmed: what the sources had when the wait began has to be
+// confirmed, by links that stand; what comes later or is deleted does not count.
+func TestCaughtUpMeansConfirmed(t *testing.T) {
+	a, b := endKey{topic: "a"}, endKey{topic: "b"}
+	goals := map[rhumb.RegionName]map[endKey]rhumb.Offset{"us": {a: 9, b: 4}}
+	joined := regionAnswer{}
+	joined.JoinedAt = time.Unix(1, 0)
+	for _, c := range []struct {
+		name      string
+		state     string
+		confirmed map[endKey]rhumb.Offset
+		want      bool
+	}{
+		{"all of it", "flowing", map[endKey]rhumb.Offset{a: 9, b: 4}, true},
+		{"more of it", "flowing", map[endKey]rhumb.Offset{a: 90, b: 4}, true},
+		{"one record less", "flowing", map[endKey]rhumb.Offset{a: 8, b: 4}, false},
+		{"nothing known", "flowing", map[endKey]rhumb.Offset{a: -1, b: -1}, false},
+		{"a topic that was deleted", "flowing", map[endKey]rhumb.Offset{b: 4}, true},
+		{"a link that is down", "disconnected", map[endKey]rhumb.Offset{a: 9, b: 4}, false},
+		{"a source that cannot be asked", "", nil, false},
+	} {
+		answer := joined
+		answer.Sources = []sourceProgress{{Region: "us", State: c.state, confirmed: c.confirmed}}
+		if got := reached(answer, goals); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+	answer := regionAnswer{Sources: []sourceProgress{{Region: "us", State: "idle", confirmed: map[endKey]rhumb.Offset{a: 9, b: 4}}}}
+	if reached(answer, goals) {
+		t.Error("a region that never started has caught up")
+	}
+	answer = joined
+	answer.Sources = []sourceProgress{{Region: "us", State: "idle"}, {Region: "eu", State: "idle"}}
+	if reached(answer, goals) {
+		t.Error("a source of which nothing was known counts")
+	}
+}
+
+func TestDrainTableTellsWhatIsLeft(t *testing.T) {
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	drainTable(w, drainAnswer{Region: "ap", Number: 3, State: "draining", Drain: &api.Drain{State: "draining", Producing: 2,
+		Behind: []api.DrainPeer{{Peer: "eu", State: "disconnected", Partitions: 4, Records: 500, Bytes: 2048, LastError: "no answer"}},
+		Alone:  []string{"persistent://acme/local/notes"}}})
+	w.Flush()
+	for _, want := range []string{"2 batches", "eu ", "disconnected", "500", "2.0 KiB", "no answer", "no edge carries what was published in acme/local/notes"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, &b)
+		}
+	}
+}
