@@ -56,7 +56,7 @@ func TestDrainTableTellsWhatIsLeft(t *testing.T) {
 		Behind: []api.DrainPeer{{Peer: "eu", State: "disconnected", Partitions: 4, Records: 500, Bytes: 2048, LastError: "no answer"}},
 		Alone:  []string{"persistent://acme/local/notes"}}})
 	w.Flush()
-	for _, want := range []string{"2 batches", "eu ", "disconnected", "500", "2.0 KiB", "no answer", "no edge carries what was published in acme/local/notes"} {
+	for _, want := range []string{"2 batches", "eu ", "disconnected", "500", "2.0 KiB", "no answer", "no edge carries what was published in persistent://acme/local/notes"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, &b)
 		}
