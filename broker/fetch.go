@@ -40,7 +40,13 @@ type FetchLimits struct {
 	// Reserve is for a fetch that finds nothing free in Budget: it takes up to
 	// ReserveShare bytes of it and answers with that. nil: it waits for Budget.
 	Reserve Budget
+	// ByPlace asks for large batches that lie in files by their place: they hold no
+	// bytes of the budget, but placeCost each.
+	ByPlace bool
 }
+
+// placeCost is what a batch that is given by its place holds in memory, at most.
+const placeCost = 512
 
 // ReserveShare is what a fetch takes of the reserve at the most, unless its first
 // batch is larger. Readers that do not take their answers in hold Budget; with the
@@ -96,9 +102,20 @@ func (b *Broker) Fetch(ctx context.Context, items []FetchItem, limits FetchLimit
 }
 
 func (f *Fetch) release() {
+	for i := range f.parts {
+		releasePlaces(f.parts[i].answer.Batches)
+	}
 	f.limits.Budget.Release(f.held)
 	if f.spare > 0 {
 		f.limits.Reserve.Release(f.spare)
+	}
+}
+
+func releasePlaces(batches []Stored) {
+	for i := range batches {
+		if batches[i].Place != nil {
+			batches[i].Place.Release()
+		}
 	}
 }
 
@@ -201,9 +218,9 @@ func (f *Fetch) readPart(ctx context.Context, p *fetchPart) {
 		return
 	}
 	room = int(granted)
-	batches, err := f.b.region.Read(p.ref, Query{From: p.next, Limit: state.End, MaxBytes: room})
-	used := f.take(p, batches, room)
-	f.settle(from, granted, int64(used))
+	batches, err := f.b.region.Read(p.ref, Query{From: p.next, Limit: state.End, MaxBytes: room, ByPlace: f.limits.ByPlace})
+	held := f.take(p, batches, room)
+	f.settle(from, granted, int64(held))
 	if err != nil {
 		f.fail(p, err)
 	}
@@ -247,21 +264,27 @@ func (f *Fetch) settle(from Budget, reserved, used int64) {
 	}
 }
 
-// take appends the batches that fit and gives their size.
-func (f *Fetch) take(p *fetchPart, batches []Stored, room int) int {
+// take appends the batches that fit and gives what they hold of the budget.
+func (f *Fetch) take(p *fetchPart, batches []Stored, room int) (held int) {
 	used := 0
-	for _, s := range batches {
-		if used+len(s.Batch) > room && f.bytes > 0 {
+	for i := range batches {
+		s := &batches[i]
+		size := s.Size()
+		if used+size > room && f.bytes > 0 {
 			p.full = true
+			releasePlaces(batches[i:])
 			break
 		}
-		used += len(s.Batch)
-		f.bytes += len(s.Batch)
-		p.answer.Bytes += len(s.Batch)
-		p.answer.Batches = append(p.answer.Batches, s)
+		used += size
+		f.bytes += size
+		p.answer.Bytes += size
+		if held += size; s.Place != nil {
+			held += placeCost - size
+		}
+		p.answer.Batches = append(p.answer.Batches, *s)
 		p.next = s.Last() + 1
 	}
-	return used
+	return held
 }
 
 // gone tells a deleted partition from one that this node does not lead.

@@ -117,6 +117,8 @@ type (
 	Query = region.Query
 	// Stored is a batch in a partition's log. The bytes are shared: read only.
 	Stored = region.Stored
+	// Place is where a batch lies in a file, to be sent from there.
+	Place = region.Place
 	// Waiter is woken when a partition changes.
 	Waiter = region.Waiter
 	// GroupKey names a consumer group.

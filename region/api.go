@@ -39,6 +39,8 @@ type (
 	OriginQuery = shard.OriginQuery
 	// Stored is a batch as it was read.
 	Stored = shard.Stored
+	// Place is where a batch lies in a file.
+	Place = shard.Place
 )
 
 // NewWaiter makes a waiter.

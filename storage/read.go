@@ -21,7 +21,18 @@ const (
 type Stored struct {
 	Base     rhumb.Offset // local offset of the first record
 	Envelope codec.Envelope
-	Batch    []byte // as patched by the leader
+	Batch    []byte // as patched by the leader; nil if there is a place
+	// Place is where the batch lies, nil if Batch is given. Whoever got it by
+	// Query.ByPlace releases it.
+	Place *Place
+}
+
+// Size is the batch's length in bytes.
+func (s *Stored) Size() int {
+	if s.Place != nil {
+		return s.Place.Size()
+	}
+	return len(s.Batch)
 }
 
 // Last is the local offset of the batch's last record.
@@ -33,6 +44,7 @@ type Query struct {
 	From      rhumb.Offset // the first batch is the one that holds From, or the next one
 	Limit     rhumb.Offset // batches with a base offset below it
 	MaxBytes  int          // of batches with envelopes; the first batch comes in any case
+	ByPlace   bool         // give large batches that lie in files by their place
 }
 
 // OriginQuery asks for the batches of one origin life, in its order.
@@ -53,7 +65,11 @@ var errRetry = errors.New("storage: view is out of date")
 // log start to the end but those of compaction: another one is of kind corrupt, not
 // an empty result.
 func (sh *Shard) Read(q Query) ([]Stored, error) {
-	return sh.read(q.Partition, q.MaxBytes, func(v *index.View) (next func() (*index.Ref, error), err error) {
+	get := sh.fetch
+	if q.ByPlace {
+		get = sh.byPlace
+	}
+	return sh.read(q.Partition, q.MaxBytes, get, func(v *index.View) (next func() (*index.Ref, error), err error) {
 		if q.From < v.Start {
 			return nil, rhumb.Errorf(rhumb.KindOutOfRange, "storage: shard %d partition %d: offset %d is below the log start %d",
 				sh.id, q.Partition, q.From, v.Start)
@@ -88,7 +104,7 @@ func (sh *Shard) Read(q Query) ([]Stored, error) {
 // not come: the caller compares with the floor.
 func (sh *Shard) ReadOrigin(q OriginQuery) ([]Stored, error) {
 	src := index.Source{Region: q.Region, Life: q.Life}
-	return sh.read(q.Partition, q.MaxBytes, func(v *index.View) (next func() (*index.Ref, error), err error) {
+	return sh.read(q.Partition, q.MaxBytes, sh.fetch, func(v *index.View) (next func() (*index.Ref, error), err error) {
 		c, err := v.SeekOrigin(src, q.From)
 		if err != nil {
 			return nil, err
@@ -120,7 +136,7 @@ func (sh *Shard) Latest(p rhumb.PartitionID, limit rhumb.Offset) (Stored, bool, 
 }
 
 func (sh *Shard) one(p rhumb.PartitionID, find func(*index.View) (*index.Ref, error)) (Stored, bool, error) {
-	got, err := sh.read(p, 0, func(v *index.View) (func() (*index.Ref, error), error) {
+	got, err := sh.read(p, 0, sh.fetch, func(v *index.View) (func() (*index.Ref, error), error) {
 		r, err := find(v)
 		if err != nil {
 			return nil, err
@@ -195,9 +211,12 @@ func (sh *Shard) view(p rhumb.PartitionID) (index.View, bool) {
 	return index.View{}, false
 }
 
-// read gathers refs from a view and fetches their batches. It starts again with a
+// getter gets the batches of refs.
+type getter func(rhumb.PartitionID, []index.Ref) ([]Stored, error)
+
+// read gathers refs from a view and gets their batches. It starts again with a
 // new view when settling or deleting overtook it.
-func (sh *Shard) read(p rhumb.PartitionID, maxBytes int, seek func(*index.View) (func() (*index.Ref, error), error)) ([]Stored, error) {
+func (sh *Shard) read(p rhumb.PartitionID, maxBytes int, get getter, seek func(*index.View) (func() (*index.Ref, error), error)) ([]Stored, error) {
 	var err error
 	for range maxReadAttempts {
 		v, ok := sh.view(p)
@@ -207,7 +226,7 @@ func (sh *Shard) read(p rhumb.PartitionID, maxBytes int, seek func(*index.View) 
 		var refs []index.Ref
 		if refs, err = gather(&v, maxBytes, seek); err == nil {
 			var out []Stored
-			if out, err = sh.fetch(p, refs); err == nil {
+			if out, err = get(p, refs); err == nil {
 				return out, nil
 			}
 		}
@@ -256,29 +275,78 @@ func (sh *Shard) fetchRaw(p rhumb.PartitionID, refs []index.Ref) (out []Stored, 
 	if err := sh.fromMemory(refs, raw); err != nil {
 		return nil, nil, err
 	}
+	out = make([]Stored, len(refs))
+	if err := sh.fromFiles(p, refs, raw, out); err != nil {
+		return nil, nil, err
+	}
+	return out, raw, nil
+}
+
+// byPlace is fetch, but gives large batches that lie in files by their place.
+func (sh *Shard) byPlace(p rhumb.PartitionID, refs []index.Ref) (out []Stored, err error) {
+	raw := make([][]byte, len(refs))
+	if err := sh.fromMemory(refs, raw); err != nil {
+		return nil, err
+	}
+	out = make([]Stored, len(refs))
+	w := placer{store: sh.store}
+	defer w.done()
+	for i := range refs {
+		if raw[i] != nil || refs[i].Size < MinPlace {
+			continue
+		}
+		if out[i], err = w.open(p, &refs[i]); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = sh.fromFiles(p, refs, raw, out)
+	}
+	if err != nil {
+		ReleasePlaces(out)
+		return nil, err
+	}
+	return out, nil
+}
+
+// ReleasePlaces releases the places of batches.
+func ReleasePlaces(batches []Stored) {
+	for i := range batches {
+		if batches[i].Place != nil {
+			batches[i].Place.Release()
+		}
+	}
+}
+
+// fromFiles reads what raw does not have yet, and opens all but those that have a
+// place.
+func (sh *Shard) fromFiles(p rhumb.PartitionID, refs []index.Ref, raw [][]byte, out []Stored) error {
+	missing := func(i int) bool { return raw[i] == nil && out[i].Place == nil }
 	for i := 0; i < len(refs); {
-		if raw[i] != nil {
+		if !missing(i) {
 			i++
 			continue
 		}
 		n := 1
-		for i+n < len(refs) && raw[i+n] == nil && joins(&refs[i], &refs[i+n-1], &refs[i+n]) {
+		for i+n < len(refs) && missing(i+n) && joins(&refs[i], &refs[i+n-1], &refs[i+n]) {
 			n++
 		}
 		if err := sh.store.readRun(p, refs[i:i+n], raw[i:i+n]); err != nil {
-			return nil, nil, err
+			return err
 		}
 		i += n
 	}
-	out = make([]Stored, len(refs))
 	for i := range refs {
+		if out[i].Place != nil {
+			continue
+		}
 		e, batch, err := refs[i].Open(p, raw[i], false)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		out[i] = Stored{Base: refs[i].Base, Envelope: e, Batch: batch}
 	}
-	return out, raw, nil
+	return nil
 }
 
 // fromMemory fills raw from the entries that memory holds, and lets the other refs

@@ -372,6 +372,7 @@ func (s *Store) removeDead(ctx context.Context) error {
 			return err
 		}
 		s.files.remove(id).Forget()
+		s.checked.forget(id)
 		if s.cfg.Events.Removed != nil {
 			s.cfg.Events.Removed(id)
 		}

@@ -50,6 +50,7 @@ type Store struct {
 	space      space
 	files      fileSet
 	segments   segmentSet
+	checked    checkedSet
 	compacting compacting
 	// holds counts open snapshot readers: no file is deleted.
 	holds atomic.Int32

@@ -50,7 +50,7 @@ func fetch(_ context.Context, r *request) (reply, error) {
 		if before != nil {
 			<-before
 		}
-		resp = c.server.fetch(c.polls, r.caller, req)
+		resp = c.fetch(r.caller, req)
 	}()
 	return func(context.Context) response {
 		<-done // soon after polls ends, which is at the latest when ctx does
@@ -58,10 +58,33 @@ func fetch(_ context.Context, r *request) (reply, error) {
 	}, nil
 }
 
-func (s *Server) fetch(ctx context.Context, who *caller, req *kmsg.FetchRequest) response {
+// fetch answers by place where the connection can send from files, but not while
+// another such answer of it is on its way: what a slow reader keeps of removed files is
+// bounded by one answer.
+func (c *conn) fetch(who *caller, req *kmsg.FetchRequest) response {
+	limits := c.server.fetchLimits(req)
+	limits.ByPlace = c.sendsFiles && c.placed.CompareAndSwap(false, true)
+	resp := c.server.fetch(c.polls, who, req, limits)
+	if !limits.ByPlace {
+		return resp
+	}
+	if len(resp.placed) == 0 {
+		c.placed.Store(false)
+		return resp
+	}
+	release := resp.release
+	resp.release = func() {
+		release()
+		c.placed.Store(false)
+	}
+	return resp
+}
+
+func (s *Server) fetch(ctx context.Context, who *caller, req *kmsg.FetchRequest, limits broker.FetchLimits) response {
 	sess, full, err := s.sessions.open(ctx, who, req)
 	if err != nil {
-		return response{bufs: encodeFetch(fetchAnswer{version: req.Version, code: codeOf(scopeRead, err)})}
+		bufs, _ := encodeFetch(fetchAnswer{version: req.Version, code: codeOf(scopeRead, err)})
+		return response{bufs: bufs}
 	}
 	defer sess.done()
 	parts := make([]*sessionPart, 0, sess.order.Len())
@@ -72,7 +95,7 @@ func (s *Server) fetch(ctx context.Context, who *caller, req *kmsg.FetchRequest)
 		parts = append(parts, p)
 		items = append(items, fetchItem(who, topics, sess.byID, p))
 	}
-	answers, release := s.broker.Fetch(ctx, items, s.fetchLimits(req))
+	answers, release := s.broker.Fetch(ctx, items, limits)
 	out := fetchAnswer{version: req.Version, session: sess.id}
 	for i, p := range parts {
 		if sess.byID && errors.Is(answers[i].Err, broker.ErrDeleted) {
@@ -85,7 +108,14 @@ func (s *Server) fetch(ctx context.Context, who *caller, req *kmsg.FetchRequest)
 			sess.order.MoveToBack(sess.index[p.key]) // the others come first next time
 		}
 	}
-	return response{bufs: encodeFetch(out), release: release}
+	bufs, placed := encodeFetch(out)
+	for i := range answers {
+		s.stats.fetched.Add(int64(answers[i].Bytes))
+	}
+	for i := range placed {
+		s.stats.placed.Add(int64(placed[i].place.Size()))
+	}
+	return response{bufs: bufs, placed: placed, release: release}
 }
 
 type found struct {

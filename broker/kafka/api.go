@@ -30,8 +30,9 @@ type reply func(ctx context.Context) response
 // response is an encoded answer without its header.
 type response struct {
 	bufs    net.Buffers
-	release func() // called once when the answer is sent or given up; may be nil
-	silent  bool   // nothing is sent
+	placed  []placed // what is sent from files between bufs
+	release func()   // called once when the answer is sent or given up; may be nil
+	silent  bool     // nothing is sent
 }
 
 // apis is filled by the init functions of the API files.

@@ -1,10 +1,8 @@
 package kafka
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -29,6 +28,9 @@ type conn struct {
 	out    *outbox // requests in order
 
 	broken bool // an answer could not be sent; the writer owns it
+
+	sendsFiles bool        // the kernel can send from files
+	placed     atomic.Bool // an answer by place is on its way
 
 	// unanswered holds a token per produce without an answer that is not stored
 	// yet; its capacity is MaxInFlight, too.
@@ -55,6 +57,8 @@ func newConn(s *Server, at *bound, nc net.Conn) *conn {
 	c := &conn{server: s, at: at, nc: nc, peer: addressOf(nc), out: newOutbox(s.cfg.MaxInFlight)}
 	c.unanswered = make(chan struct{}, s.cfg.MaxInFlight)
 	c.in = newReader(nc)
+	_, tcp := nc.(*net.TCPConn)
+	c.sendsFiles = tcp && canSendFile
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.polls, c.stopPolls = context.WithCancel(c.ctx)
 	return c
@@ -179,8 +183,11 @@ func (c *conn) write() {
 		}
 		resp := p.reply(c.ctx)
 		if !c.broken && !resp.silent {
-			if err := c.send(p.r, resp.bufs); err != nil {
+			if err := c.send(p.r, resp.bufs, resp.placed); err != nil {
 				c.broken = true
+				if errors.Is(err, errUnreadable) {
+					c.server.report(c, err)
+				}
 				c.nc.Close() // wakes the reader
 			}
 		}
@@ -193,61 +200,6 @@ func (c *conn) write() {
 		}
 		c.out.sent(kept)
 	}
-}
-
-// sendSlice bounds what has to get through within IOTimeout.
-const sendSlice = 1 << 20
-
-// send writes one answer: length, correlation id, tags where the version has
-// them, body; of a raw token, length and token. ApiVersions never has tags, so
-// that any client can read it.
-func (c *conn) send(r *request, body net.Buffers) error {
-	head := make([]byte, 8, 9)
-	if r.raw {
-		head = head[:4]
-	} else if r.flexible && r.api.key != apiVersionsKey {
-		head = append(head, 0)
-	}
-	size := len(head) - 4
-	for _, b := range body {
-		size += len(b)
-	}
-	binary.BigEndian.PutUint32(head, uint32(size))
-	if !r.raw {
-		binary.BigEndian.PutUint32(head[4:], uint32(r.correlation))
-	}
-	bufs := append(net.Buffers{head}, body...)
-	for len(bufs) > 0 {
-		n, taken := 0, 0
-		for n < len(bufs) && taken < sendSlice {
-			taken += len(bufs[n])
-			n++
-		}
-		if err := c.nc.SetWriteDeadline(time.Now().Add(c.server.cfg.IOTimeout)); err != nil {
-			return err
-		}
-		if err := writeBuffers(c.nc, bufs[:n]); err != nil {
-			return err
-		}
-		bufs = bufs[n:]
-	}
-	return nil
-}
-
-// writeBuffers hands all to the kernel at once where it can, without a copy. A
-// TLS connection would make a record of each buffer, so it gets them joined.
-func writeBuffers(nc net.Conn, bufs net.Buffers) error {
-	if _, ok := nc.(*net.TCPConn); ok || len(bufs) == 1 {
-		_, err := bufs.WriteTo(nc)
-		return err
-	}
-	w := bufio.NewWriterSize(nc, 32<<10)
-	for _, b := range bufs {
-		if _, err := w.Write(b); err != nil {
-			return err
-		}
-	}
-	return w.Flush()
 }
 
 // isOrderly reports whether a connection's end is nothing to tell about.

@@ -33,8 +33,9 @@ const (
 const noReplica = -1
 
 // encodeFetch writes a Fetch response by hand, because the stored batches go
-// out as they are: they are buffers between those that are written here.
-func encodeFetch(a fetchAnswer) net.Buffers {
+// out as they are: they are buffers between those that are written here, or places
+// in files.
+func encodeFetch(a fetchAnswer) (net.Buffers, []placed) {
 	e := fetchEncoder{fetchAnswer: a, compact: a.version >= fetchFlexible, buf: make([]byte, 0, 64+64*len(a.parts))}
 	e.int32(0) // throttle time
 	if a.version >= fetchWithSessions {
@@ -48,7 +49,7 @@ func encodeFetch(a fetchAnswer) net.Buffers {
 	}
 	e.tags()
 	e.cut()
-	return e.out
+	return e.out, e.placed
 }
 
 // topics groups the parts by topic, in the order in which topics come first.
@@ -75,6 +76,7 @@ type fetchEncoder struct {
 	fetchAnswer
 	compact bool
 	out     net.Buffers
+	placed  []placed
 	buf     []byte
 	start   int // what of buf is not in out yet
 }
@@ -110,6 +112,10 @@ func (e *fetchEncoder) partition(p fetchPart) {
 	if p.answer.Bytes > 0 {
 		e.cut()
 		for _, b := range p.answer.Batches {
+			if b.Place != nil {
+				e.placed = append(e.placed, placed{after: len(e.out), place: b.Place})
+				continue
+			}
 			e.out = append(e.out, b.Batch)
 		}
 	}

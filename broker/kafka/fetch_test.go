@@ -92,7 +92,8 @@ func TestFetchResponseIsWhatTheCodecWrites(t *testing.T) {
 			}
 			want.Topics = append(want.Topics, wt)
 		}
-		if got := bytes.Join(encodeFetch(a), nil); !bytes.Equal(got, want.AppendTo(nil)) {
+		bufs, _ := encodeFetch(a)
+		if got := bytes.Join(bufs, nil); !bytes.Equal(got, want.AppendTo(nil)) {
 			t.Errorf("version %d:\n%x\n%x", v, got, want.AppendTo(nil))
 		}
 	}

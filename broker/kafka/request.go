@@ -22,6 +22,7 @@ var (
 	errBusy       = errors.New("no room for the request in time")
 	errUnread     = errors.New("no room for the answer in time")
 	errRefused    = errors.New("request without an answer failed")
+	errUnreadable = errors.New("a file could not be read in the middle of an answer")
 )
 
 // Factors between a request's bytes and what it holds: while it is decoded (an

@@ -10,8 +10,8 @@ import (
 // BatchHeaderSize is the length of a record batch before its records.
 const BatchHeaderSize = 61
 
-// batchCRCStart is where the part of a batch that its CRC covers begins.
-const batchCRCStart = 21
+// BatchCRCStart is where the part of a batch that its CRC covers begins.
+const BatchCRCStart = 21
 
 // Bits of a batch's attributes.
 const (
@@ -83,6 +83,9 @@ func ParseBatch(b []byte) (BatchHeader, error) {
 	}, nil
 }
 
+// BatchCRC gives the CRC that a batch's header states. b holds at least the header.
+func BatchCRC(b []byte) uint32 { return binary.BigEndian.Uint32(b[17:]) }
+
 // BatchMagic gives the magic byte, -1 if b is too short to have one.
 func BatchMagic(b []byte) int {
 	if len(b) < 17 {
@@ -112,7 +115,7 @@ func checkBatch(b []byte, thinned bool) (BatchHeader, error) {
 		return h, rhumb.Errorf(rhumb.KindInvalid, "record batch: %d records but last offset delta %d", h.Count, h.LastOffsetDelta)
 	case h.Attributes&AttrCodecMask > 4:
 		return h, rhumb.Errorf(rhumb.KindInvalid, "record batch: unknown compression codec %d", h.Attributes&AttrCodecMask)
-	case Checksum(b[batchCRCStart:]) != h.CRC:
+	case Checksum(b[BatchCRCStart:]) != h.CRC:
 		return h, rhumb.Errorf(rhumb.KindCorrupt, "record batch: CRC does not match")
 	}
 	return h, nil

@@ -84,5 +84,5 @@ func appendPart(b, part []byte) []byte {
 // CRC: for a batch that was changed beyond what [PatchBatch] does.
 func SealBatch(b []byte) {
 	binary.BigEndian.PutUint32(b[8:], uint32(len(b)-12))
-	binary.BigEndian.PutUint32(b[17:], Checksum(b[batchCRCStart:]))
+	binary.BigEndian.PutUint32(b[17:], Checksum(b[BatchCRCStart:]))
 }

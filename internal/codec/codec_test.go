@@ -27,7 +27,7 @@ func testBatch(n int32, payload string) []byte {
 	be.PutUint16(b[51:], 3)
 	be.PutUint32(b[53:], 11)
 	be.PutUint32(b[57:], uint32(n))
-	be.PutUint32(b[17:], Checksum(b[batchCRCStart:]))
+	be.PutUint32(b[17:], Checksum(b[BatchCRCStart:]))
 	return b
 }
 
@@ -71,7 +71,7 @@ func TestCheckBatch(t *testing.T) {
 }
 
 func fixCRC(b []byte) []byte {
-	binary.BigEndian.PutUint32(b[17:], Checksum(b[batchCRCStart:]))
+	binary.BigEndian.PutUint32(b[17:], Checksum(b[BatchCRCStart:]))
 	return b
 }
 

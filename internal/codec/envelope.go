@@ -97,25 +97,37 @@ func envelopeCRC(header, batch []byte) uint32 {
 // checks the envelope's CRC, and gives the batch and how many bytes both take.
 // The batch's own CRC is not checked. Errors are of kind corrupt or unsupported.
 func ParseEnvelope(b []byte) (e Envelope, batch []byte, n int, err error) {
+	e, size, err := ParseEnvelopeHead(b)
+	if err != nil {
+		return e, nil, 0, err
+	}
+	if n = size + int(e.BatchSize); len(b) < n {
+		return e, nil, 0, rhumb.Errorf(rhumb.KindCorrupt, "envelope: %d bytes, want %d", len(b), n)
+	}
+	return e, b[size:n:n], n, nil
+}
+
+// ParseEnvelopeHead is ParseEnvelope for a batch that is not all in b: it needs the
+// envelope and the batch's header, and gives where the batch begins.
+// MaxEnvelopeSize+BatchHeaderSize bytes are always enough.
+func ParseEnvelopeHead(b []byte) (e Envelope, size int, err error) {
 	if len(b) < EnvelopeSize || b[0] != envelopeMagic {
-		return e, nil, 0, rhumb.Errorf(rhumb.KindCorrupt, "envelope: no header in %d bytes", len(b))
+		return e, 0, rhumb.Errorf(rhumb.KindCorrupt, "envelope: no header in %d bytes", len(b))
 	}
 	le := binary.LittleEndian
-	size := int(le.Uint16(b[2:]))
+	size = int(le.Uint16(b[2:]))
 	e.Flags = le.Uint16(b[4:])
 	e.BatchSize = le.Uint32(b[76:])
 	switch {
 	case e.Flags&envelopeRequired != 0:
-		return e, nil, 0, rhumb.Errorf(rhumb.KindUnsupported, "envelope: version %d, flags %#x need a newer reader", b[1], e.Flags)
+		return e, 0, rhumb.Errorf(rhumb.KindUnsupported, "envelope: version %d, flags %#x need a newer reader", b[1], e.Flags)
 	case size < EnvelopeSize || size > MaxEnvelopeSize || e.BatchSize > MaxBatchSize || e.BatchSize < BatchHeaderSize:
-		return e, nil, 0, rhumb.Errorf(rhumb.KindCorrupt, "envelope: header of %d and batch of %d bytes", size, e.BatchSize)
-	case len(b) < size+int(e.BatchSize):
-		return e, nil, 0, rhumb.Errorf(rhumb.KindCorrupt, "envelope: %d bytes, want %d", len(b), size+int(e.BatchSize))
+		return e, 0, rhumb.Errorf(rhumb.KindCorrupt, "envelope: header of %d and batch of %d bytes", size, e.BatchSize)
+	case len(b) < size+BatchHeaderSize:
+		return e, 0, rhumb.Errorf(rhumb.KindCorrupt, "envelope: %d bytes, want at least %d", len(b), size+BatchHeaderSize)
 	}
-	n = size + int(e.BatchSize)
-	batch = b[size:n:n]
-	if le.Uint32(b[envelopeCRCAt:]) != envelopeCRC(b[:size], batch) {
-		return e, nil, 0, rhumb.Errorf(rhumb.KindCorrupt, "envelope: CRC does not match")
+	if le.Uint32(b[envelopeCRCAt:]) != envelopeCRC(b[:size], b[size:]) {
+		return e, 0, rhumb.Errorf(rhumb.KindCorrupt, "envelope: CRC does not match")
 	}
 	e.Region = rhumb.RegionNumber(le.Uint16(b[6:]))
 	e.Partition = rhumb.PartitionID(le.Uint64(b[8:]))
@@ -129,7 +141,7 @@ func ParseEnvelope(b []byte) (e Envelope, batch []byte, n int, err error) {
 	if e.Thinned() {
 		e.OriginCRC = le.Uint32(b[80:])
 	}
-	return e, batch, n, nil
+	return e, size, nil
 }
 
 // NextChain gives the chain value after a batch: a hash of the origin's chain

@@ -64,6 +64,8 @@ type (
 	OriginQuery = storage.OriginQuery
 	// Stored is a batch as it was read.
 	Stored = storage.Stored
+	// Place is where a batch lies in a file.
+	Place = storage.Place
 	// Retention is how much of a partition is kept.
 	Retention = storage.Retention
 	// Compaction is how a partition is compacted, and what limits it.

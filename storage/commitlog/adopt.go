@@ -33,7 +33,7 @@ func (l *Log) adopt(heads []*head, spares []string, kept []*tail, rep *Report) {
 				}
 			}
 		}
-		l.files.m[t.id] = &logFile{id: t.id, prev: t.prev.File, end: kept[i].end, last: t.last}
+		l.files.m[t.id] = &logFile{id: t.id, prev: t.prev.File, end: kept[i].end, last: t.last, shared: true}
 	}
 	for _, f := range l.files.m {
 		for shard, last := range f.last {
@@ -56,7 +56,7 @@ func (l *Log) adoptOld(heads []*head, first uint64, rep *Report) (n int) {
 		case !h.started || !h.hasStart:
 			rep.Damaged = append(rep.Damaged, &CorruptError{File: h.path, ID: h.name, Reason: "header or checkpoint is damaged"})
 		}
-		f := &logFile{id: h.name, prev: h.prev.File, end: h.size, anyEnd: true, last: map[rhumb.ShardID]uint64{}}
+		f := &logFile{id: h.name, prev: h.prev.File, end: h.size, anyEnd: true, shared: true, last: map[rhumb.ShardID]uint64{}}
 		if next.prev.File == h.name {
 			f.end, f.anyEnd = next.prev.Pos, false
 		}

@@ -54,10 +54,14 @@ type logFile struct {
 	anyEnd  bool // end is the size: where the frames end is not known
 	active  bool // the writer has it
 	removed bool // goes when the last pin does
-	pins    int
-	handle  vfs.File // nil: opened on demand
-	used    uint64   // when the handle was used last, for closing old ones
-	last    map[rhumb.ShardID]uint64
+	// shared: the kernel may still send parts of it to somebody (see Log.Share), so it
+	// is never written over. Files of an earlier run count as such, as sockets outlive
+	// the process that wrote to them.
+	shared bool
+	pins   int
+	handle vfs.File // nil: opened on demand
+	used   uint64   // when the handle was used last, for closing old ones
+	last   map[rhumb.ShardID]uint64
 }
 
 // fileSet is the files that can be read, and the spare ones.
@@ -102,6 +106,12 @@ func (s *fileSet) unpin(f *logFile) {
 		// If this fails the file is still there and shows up again at the next Open.
 		_ = s.retire(f)
 	}
+}
+
+func (s *fileSet) setShared(f *logFile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.shared = true
 }
 
 // reader gives the handle of a pinned file.
@@ -173,6 +183,9 @@ func (s *fileSet) retire(f *logFile) error {
 	s.mu.Unlock()
 	if h != nil {
 		_ = h.Close()
+	}
+	if f.shared {
+		return s.fs.Remove(s.path(f.id))
 	}
 	return s.retirePath(s.path(f.id))
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
 // ReadAt fills buf with the data at loc, from its start; buf may be shorter than the
@@ -45,6 +46,23 @@ func (l *Log) Pin(file uint64) (release func(), ok bool) {
 		return func() {}, false
 	}
 	return sync.OnceFunc(func() { l.files.unpin(f) }), true
+}
+
+// Share is Pin for a reader that hands parts of the file to the kernel, which may read
+// them after release (sendfile). So the file, once removed, is deleted: its space is
+// never written to again. f is read from only, and not closed.
+func (l *Log) Share(file uint64) (f vfs.File, release func(), err error) {
+	lf, err := l.files.pin(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := l.files.reader(lf)
+	if err != nil {
+		l.files.unpin(lf)
+		return nil, nil, err
+	}
+	l.files.setShared(lf)
+	return h, func() { l.files.unpin(lf) }, nil
 }
 
 // Files describes the files, by id.

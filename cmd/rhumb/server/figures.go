@@ -19,6 +19,8 @@ func (s *Server) clientFigures(emit func(admin.Metric)) {
 			{"rhumb_kafka_connections_refused_total", "Connections of Kafka clients that were over a limit.", st.Refused},
 			{"rhumb_kafka_logins_total", "Logins of Kafka clients that were taken.", st.Logins},
 			{"rhumb_kafka_logins_failed_total", "Logins of Kafka clients that were refused.", st.LoginsFailed},
+			{"rhumb_kafka_fetched_bytes_total", "Bytes of batches that Kafka clients were given.", st.Fetched},
+			{"rhumb_kafka_fetched_by_file_bytes_total", "Of these, bytes that went from files to sockets without a copy.", st.FetchedByPlace},
 		} {
 			emit(admin.Metric{Name: c.name, Help: c.help, Value: float64(c.value), Counter: true})
 		}
