@@ -3,8 +3,10 @@ package replicator
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
 	"github.com/rhumbmq/rhumb/replicator/wire"
 )
 
@@ -17,11 +19,12 @@ func (c *conn) admit(o *wire.Open) (rhumb.PartitionRef, wire.Code, string) {
 	doc, _ := c.m.cfg.Policy.TopicDoc(topic)
 	count := max(doc.Deletions, c.m.cfg.Region.Deletions(topic))
 	have, ok := c.m.cfg.Region.Topic(topic)
+	in, edge := c.link.edgeIn(topic)
 	switch {
-	case o.Region != c.link.number:
-		return none, wire.CodeForbidden, fmt.Sprintf("records of region %d come over the link to region %s: only its own may", o.Region, c.link.name)
-	case !c.link.allowsIn(topic):
+	case !edge:
 		return none, wire.CodeForbidden, fmt.Sprintf("no edge leads here from region %s, as far as is known here", c.link.name)
+	case o.Region != c.link.number && o.Region != c.m.cfg.Self.Number && !in.Forward:
+		return none, wire.CodeForbidden, fmt.Sprintf("records of region %d come from region %s, whose edge to here does not forward", o.Region, c.link.name)
 	case o.Deletions < count:
 		return none, wire.CodeDeleted, fmt.Sprintf("the topic was deleted under count %d, this life was born under %d", count, o.Deletions)
 	case !ok && c.m.cfg.Region.DeletedHere(topic, o.Deletions):
@@ -31,6 +34,9 @@ func (c *conn) admit(o *wire.Open) (rhumb.PartitionRef, wire.Code, string) {
 	}
 	for i := range have.Partitions {
 		if p := &have.Partitions[i]; p.Index == index && p.Ready {
+			if p.Life == o.Life || slices.ContainsFunc(p.Past, func(l region.PastLife) bool { return l.Life == o.Life }) {
+				return none, wire.CodeOwn, "the life is this region's own"
+			}
 			return p.Ref, wire.CodeNone, ""
 		}
 	}

@@ -15,14 +15,15 @@ import (
 // conn is one connection that serves a link, in both directions.
 type conn struct {
 	// Fixed before run.
-	m       *Manager
-	link    *link
-	qc      *quic.Conn
-	dialled bool       // by this side
-	boot    rhumb.UUID // of the peer's process, zero if it told none
-	stream  *quic.Stream
-	reader  *wire.Reader // of the control stream
-	writer  *wire.Writer
+	m        *Manager
+	link     *link
+	qc       *quic.Conn
+	dialled  bool       // by this side
+	boot     rhumb.UUID // of the peer's process, zero if it told none
+	features uint64     // that both sides know
+	stream   *quic.Stream
+	reader   *wire.Reader // of the control stream
+	writer   *wire.Writer
 
 	heard   atomic.Int64 // when the control stream last brought a frame, Unix ns
 	adopted time.Time    // by the link; guarded by link.mu
@@ -100,7 +101,7 @@ func (c *conn) run(ctx context.Context) {
 	defer cancel(nil)
 	var wg sync.WaitGroup
 	for _, part := range []func(context.Context) error{
-		c.hear, c.speak, c.settler.run, c.inbound.accept, c.inbound.review, c.link.runFlows(c), c.watch,
+		c.hear, c.speak, c.settler.run, c.inbound.accept, c.inbound.review, c.link.runFlows(c), c.link.reoffer, c.watch,
 	} {
 		wg.Go(func() {
 			if err := part(ctx); err != nil {

@@ -231,6 +231,17 @@ func (r *fakeRegion) State(ref rhumb.PartitionRef) (partitionState, bool) {
 	return s, true
 }
 
+func (r *fakeRegion) Gaps(ref rhumb.PartitionRef) (gaps []region.Gap) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l := r.logs[ref]; l != nil {
+		for _, g := range l.gaps {
+			gaps = append(gaps, region.Gap{Region: g.Region, Life: g.Life, From: g.From + 1, To: g.To, Reason: g.Reason})
+		}
+	}
+	return gaps
+}
+
 func (r *fakeRegion) ReadOrigin(ref rhumb.PartitionRef, q originQuery) ([]stored, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -425,6 +436,7 @@ func (r *fakeRegion) skip(ref rhumb.PartitionRef, s linkSkip) linkResult {
 		}
 		w = w.Skip(s.Skip)
 		l.marks[s.Life] = w
+		r.signal(ref)
 	}
 	return linkResult{Verdict: v, Watermark: w}
 }

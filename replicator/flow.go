@@ -27,11 +27,13 @@ type flow struct {
 
 	// Owned by the goroutine that works on it.
 	machine *session.Sender
-	log     sourceLog
-	class   class // of what was read last
+	own     sourceLog // read if the life is this region's own
+	relay   *relayLog // else
+	class   class     // of what was read last
 
 	// Guarded by link.mu.
 	running, again bool
+	standby        standby
 
 	mu     sync.Mutex
 	status flowStatus
@@ -46,6 +48,8 @@ type flowStatus struct {
 	confirmed   rhumb.Offset
 	confirmedAt time.Time
 	rebuilds    uint64
+	served      bool   // a session was taken since the peer last refused one for another path
+	via         string // what the peer said of that path
 	err         error
 	errAt       time.Time
 
@@ -73,11 +77,25 @@ func (f *flow) forget() {
 	cfg, s := &f.link.m.cfg, f.source
 	f.machine = session.NewSender(session.Config{
 		Partition: rhumb.Partition{Topic: s.topic, Index: s.index},
-		Region:    cfg.Self.Number, Life: s.life, Deletions: s.deletions,
+		Region:    s.origin, Life: s.life, Deletions: s.deletions,
 		Producer: "rhumb.repl." + string(cfg.Self.Name) + "." + string(f.link.name),
 		Window:   int(cfg.Limits.Window), ReadBytes: cfg.Limits.Read,
 	})
-	f.log = sourceLog{flow: f}
+	f.own = sourceLog{flow: f}
+	if f.forwards() {
+		f.relay = newRelayLog(f)
+	}
+}
+
+// forwards reports whether the flow carries a copy of another log's life.
+func (f *flow) forwards() bool { return f.source.copied }
+
+// log gives what the flow reads.
+func (f *flow) log() originLog {
+	if f.forwards() {
+		return f.relay
+	}
+	return &f.own
 }
 
 // Pauses between sessions that do not work.
@@ -117,6 +135,14 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 			f.settle(c, after.Common)
 			return
 		}
+		if err == nil && after.State == session.Standby {
+			f.stand(after)
+			return
+		}
+		if err == nil && after.State == session.Refused && after.Code == wire.CodeOwn {
+			f.settle(c, dedup.ChainPoint{Offset: after.Confirmed})
+			return
+		}
 		if err == nil && after.State == session.Searching {
 			if opened, err = f.openAgain(ctx, c); err != nil {
 				break
@@ -150,7 +176,7 @@ func (f *flow) awaitEarlier(ctx context.Context, c *conn, opened func()) (func()
 	for {
 		at, ok := f.link.agreed(f, c)
 		if ok {
-			f.log.agreed = at
+			f.own.agreed = at
 			return opened, nil
 		}
 		opened()
@@ -164,6 +190,16 @@ func (f *flow) awaitEarlier(ctx context.Context, c *conn, opened func()) (func()
 			return func() {}, err
 		}
 	}
+}
+
+var errUnheard = rhumb.Errorf(rhumb.KindUnsupported, "the peer's version takes no records of other origins")
+
+// unheard notes that the peer does not know sessions of other origins.
+func (f *flow) unheard() {
+	f.mu.Lock()
+	f.status.err, f.status.errAt = errUnheard, time.Now()
+	f.mu.Unlock()
+	f.become(SessionStalled)
 }
 
 var errEarlier = rhumb.Errorf(rhumb.KindUnavailable, "what the log's earlier life names has to be there first")
@@ -266,9 +302,10 @@ func (f *flow) note(st session.Status) {
 	switch st.State {
 	case session.Idle:
 		state = SessionIdle
-		f.status.err = nil
+		f.status.err, f.status.served = nil, true
 	case session.Flowing:
 		state = SessionFlowing
+		f.status.served = true
 	case session.Opening:
 		if state == SessionDisconnected {
 			state = SessionFlowing
@@ -280,7 +317,7 @@ func (f *flow) note(st session.Status) {
 	if st.State == session.Flowing || st.State == session.Idle {
 		f.status.apart = nil
 	}
-	if (st.State == session.Flowing || st.State == session.Idle) && (!f.status.known || st.Confirmed != f.status.confirmed) {
+	if (st.State == session.Flowing || st.State == session.Idle || st.State == session.Standby) && (!f.status.known || st.Confirmed != f.status.confirmed) {
 		f.status.known, f.status.confirmed, f.status.confirmedAt = true, st.Confirmed, time.Now()
 	}
 }

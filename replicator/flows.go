@@ -8,40 +8,62 @@ import (
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
-// setSources takes over the partitions of the region.
-func (l *link) setSources(sources map[sourceKey]*source) {
+// setSources takes over the partitions of the region: base has the lives that its
+// logs have now.
+func (l *link) setSources(sources map[sourceKey]*source, base map[rhumb.PartitionRef]*source) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sources = sources
+	l.sources, l.base = sources, base
 	l.refresh()
 	if l.conn != nil {
 		l.conn.control.again()
 	}
 }
 
-// refresh makes a flow for each partition that an edge leads from, and ends
-// those that have lost theirs. The caller holds mu.
+// refresh makes a flow for each life of each partition that an edge carries, and
+// ends those that have lost theirs. The caller holds mu.
 func (l *link) refresh() {
 	for key, f := range l.flows {
-		_, edge := l.out[scopeOf(f.source.topic)]
-		switch {
-		case l.sources[key] == nil || !l.sources[key].sameEnd(f.source):
-			f.end(errReplaced)
-		case !edge:
-			f.end(errNoEdge)
-		default:
+		if cause := l.over(f); cause != nil {
+			f.end(cause)
+			l.leaveStandby(f)
+			delete(l.flows, key)
+		} else {
 			f.nudge()
-			continue
 		}
-		delete(l.flows, key)
 	}
 	for key, s := range l.sources {
-		if e, ok := l.out[scopeOf(s.topic)]; ok && l.flows[key] == nil {
+		e, ok := l.out[scopeOf(s.topic)]
+		if !ok {
+			continue
+		}
+		if l.flows[key] == nil {
 			f := newFlow(l, s, e)
 			l.flows[key] = f
 			l.queue(f)
 		}
+		if s.closed == nil && l.mayRelay(e) {
+			if st, ok := l.m.cfg.Region.State(s.ref); ok {
+				l.relays(s, e, &st, nil)
+			}
+		}
 	}
+}
+
+// over says why a flow ends, nil if it goes on. The caller holds mu.
+func (l *link) over(f *flow) error {
+	s := f.source
+	e, edge := l.out[scopeOf(s.topic)]
+	base, own := l.base[s.ref], l.sources[s.key()]
+	switch {
+	case s.copied && (base == nil || own != nil || base.topic != s.topic || base.deletions != s.deletions):
+		return errReplaced
+	case !s.copied && (own == nil || !own.sameEnd(s)):
+		return errReplaced
+	case !edge || s.copied && !l.carries(e, s.origin):
+		return errNoEdge
+	}
+	return nil
 }
 
 // queue has a flow worked on. The caller holds mu.
@@ -56,29 +78,6 @@ func (l *link) queue(f *flow) {
 	}
 }
 
-// grew is called when a partition has something new to send.
-func (l *link) grew(s *source) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if f := l.flows[s.key()]; f != nil {
-		l.queue(f)
-	}
-}
-
-// noticed is called when a session of another link sees a partition grow.
-// A flow that is being worked on sees it by itself, unless it is about to end.
-func (l *link) noticed(s *source) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch f := l.flows[s.key()]; {
-	case f == nil:
-	case f.running:
-		f.again = true
-	default:
-		l.queue(f)
-	}
-}
-
 // runFlows works on the link's flows over a connection until ctx ends.
 func (l *link) runFlows(c *conn) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -87,6 +86,7 @@ func (l *link) runFlows(c *conn) func(context.Context) error {
 		l.mu.Lock()
 		if l.conn == c {
 			for _, f := range l.flows {
+				l.leaveStandby(f)
 				l.queue(f)
 			}
 		}
@@ -130,11 +130,16 @@ func (l *link) nextDue(c *conn) *flow {
 		if l.flows[f.source.key()] != f {
 			continue // ended meanwhile
 		}
+		if f.forwards() && c.features&featureForward == 0 {
+			f.unheard()
+			continue
+		}
 		if f.running {
 			f.again = true
 			f.nudge()
 			continue
 		}
+		l.leaveStandby(f)
 		f.running, f.again = true, false
 		return f
 	}
@@ -146,7 +151,7 @@ func (l *link) nextDue(c *conn) *flow {
 func (l *link) finished(f *flow, c *conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	again := f.again
+	again := f.again && !f.standby.on
 	f.again = false
 	switch {
 	case l.flows[f.source.key()] != f:

@@ -12,9 +12,12 @@ import (
 	"github.com/rhumbmq/rhumb/replicator/wire"
 )
 
+// featureForward says that a side knows sessions of other origins than the peer.
+const featureForward uint64 = 1 << 0
+
 // Features of this version's links. A peer that requires others is refused.
 const (
-	featuresOptional uint64 = 0
+	featuresOptional        = featureForward
 	featuresRequired uint64 = 0
 )
 
@@ -96,6 +99,9 @@ func (c *conn) readHello(expected *link) error {
 		return brokenf("the first frame is %s, not a hello", f.Type())
 	}
 	c.boot = theirs.Boot
+	if agreed, err := wire.Agree(c.m.hello(), theirs); err == nil {
+		c.features = agreed.Features
+	}
 	c.link, err = c.m.judge(c.qc, theirs, expected)
 	return err
 }

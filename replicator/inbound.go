@@ -3,6 +3,7 @@ package replicator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -202,16 +203,47 @@ func (l *inLane) open(ctx context.Context, f *wire.Open, wg *sync.WaitGroup) err
 		if err == nil {
 			chains, err = in.chains(ref, f)
 		}
+		take, leave, why := true, (*receiver)(nil), ""
+		if err == nil {
+			take, leave, why = in.conn.m.origins.offer(r, w.Offset, time.Now())
+		}
+		if leave != nil {
+			leave.leave(fmt.Sprintf("region %s brings this origin", in.conn.link.name))
+		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if err != nil {
+		switch {
+		case err != nil:
 			r.machine.Fail(wire.CodeOf(err), err.Error())
-		} else {
+		case !take:
+			r.machine.Elsewhere(w, why)
+		default:
 			r.machine.Opened(w, chains...)
 		}
 		r.perform()
 	})
 	return nil
+}
+
+// leave ends a session since its life comes over another path.
+func (r *receiver) leave(why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.machine.Close(wire.CodeElsewhere, why)
+	r.perform()
+}
+
+// skip gives a skip to the region, unless it leaves out what another path may still
+// have.
+func (r *receiver) skip(s linkSkip, answered func(linkResult)) {
+	m := r.lane.in.conn.m
+	if dedup.RaisesFloor(s.Reason) {
+		if final, why := m.origins.floor(r, s.To, m.markHere(r.ref, s.Region, s.Life), time.Now()); !final {
+			answered(elsewhere(why))
+			return
+		}
+	}
+	m.cfg.Region.SkipLink(r.ref, s, answered)
 }
 
 // chains answers the probes of an open: the chain of each batch of the life that
@@ -288,7 +320,7 @@ func (r *receiver) perform() {
 		case session.DoAppend:
 			m.cfg.Region.AppendLink(r.ref, linkBatch{Envelope: a.Message.Envelope, Batch: a.Message.Batch}, r.answered(a.Ticket))
 		case session.DoSkip:
-			m.cfg.Region.SkipLink(r.ref, linkSkip{Region: r.open.Region, Life: r.open.Life, Skip: a.Skip}, r.answered(a.Ticket))
+			r.skip(linkSkip{Region: r.open.Region, Life: r.open.Life, Skip: a.Skip}, r.answered(a.Ticket))
 		}
 	}
 }
@@ -309,7 +341,8 @@ func last(f wire.Frame) bool {
 func (r *receiver) answered(ticket uint64) func(linkResult) {
 	return func(res linkResult) {
 		r.resultsMu.Lock()
-		r.results = append(r.results, result{ticket, session.Result{Verdict: res.Verdict, Watermark: res.Watermark, Err: res.Err}})
+		code, text := codeElsewhere(res.Err)
+		r.results = append(r.results, result{ticket, session.Result{Verdict: res.Verdict, Watermark: res.Watermark, Err: res.Err, Code: code, Text: text}})
 		first := len(r.results) == 1
 		r.resultsMu.Unlock()
 		if first {
@@ -411,6 +444,7 @@ func (in *inbound) drop(which func(*receiver) bool) {
 		if which(r) {
 			delete(in.receivers, id)
 			r.stop()
+			in.conn.m.origins.left(r)
 		}
 	}
 }
@@ -422,5 +456,6 @@ func (in *inbound) forget(r *receiver) {
 	if in.receivers[r.id] == r {
 		delete(in.receivers, r.id)
 		r.stop()
+		in.conn.m.origins.left(r)
 	}
 }

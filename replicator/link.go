@@ -27,19 +27,46 @@ type link struct {
 	stop    context.CancelCauseFunc // ends run; set when it starts
 
 	counters counters
+	state    upState
 	judging  *gate // one connection at a time asks for the place of another
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	linkPolicy
+	sources  map[sourceKey]*source          // lives of this region's logs
+	base     map[rhumb.PartitionRef]*source // those that they have now
+	flows    map[sourceKey]*flow
+	standing map[*flow]struct{} // whose life the peer takes over another path just now
+	conn     *conn              // that sessions use, nil if none
+	changed  chan struct{}      // closed and replaced when conn, geo or edges change
+	health   linkHealth
+	rivals   rivals
+	brief    bool      // the last connection lived for less than briefLife
+	toldUp   time.Time // when it was last logged that the link is up
+}
+
+// linkPolicy is what the policy says of a link.
+type linkPolicy struct {
 	geo     []string
 	out, in map[scope]configstore.Edge
-	sources map[sourceKey]*source
-	flows   map[sourceKey]*flow
-	conn    *conn         // that sessions use, nil if none
-	changed chan struct{} // closed and replaced when conn, geo or edges change
-	health  linkHealth
-	rivals  rivals
-	brief   bool      // the last connection lived for less than briefLife
-	toldUp  time.Time // when it was last logged that the link is up
+	// rebuilt: this region or the peer came back from nothing once. Others may hold
+	// what it wrote before that.
+	rebuilt bool
+}
+
+// upState is what is known of a link without its lock.
+type upState struct {
+	up atomic.Bool
+	at atomic.Int64 // since when, Unix ns
+}
+
+func (u *upState) set(up bool) {
+	u.up.Store(up)
+	u.at.Store(time.Now().UnixNano())
+}
+
+// upSince tells whether the link has a connection, and since when that is so.
+func (l *link) upSince() (at time.Time, up bool) {
+	return time.Unix(0, l.state.at.Load()), l.state.up.Load()
 }
 
 // linkHealth is what Status says of a link.
@@ -66,9 +93,11 @@ func newLink(m *Manager, r *configstore.Region) *link {
 	if m.cfg.Limits.Rate > 0 {
 		turns = 1 // what waits for the rate is ordered by one queue
 	}
-	return &link{m: m, name: r.Name, number: r.Number, turns: newGate(turns), pace: pace{rate: m.cfg.Limits.Rate},
-		send: newGate(m.cfg.Limits.SendBudget), receive: newGate(m.cfg.Limits.ReceiveBudget), flows: map[sourceKey]*flow{},
+	l := &link{m: m, name: r.Name, number: r.Number, turns: newGate(turns), pace: pace{rate: m.cfg.Limits.Rate},
+		send: newGate(m.cfg.Limits.SendBudget), receive: newGate(m.cfg.Limits.ReceiveBudget), flows: map[sourceKey]*flow{}, standing: map[*flow]struct{}{},
 		judging: newGate(1), changed: make(chan struct{}), health: linkHealth{state: LinkUnused, since: time.Now()}}
+	l.state.set(false)
+	return l
 }
 
 // run keeps the link connected for as long as it is needed.
@@ -88,10 +117,10 @@ func (l *link) signal() {
 func (l *link) wanted() bool { return len(l.out)+len(l.in) > 0 }
 
 // setPolicy takes over addresses and edges, and ends what they no longer allow.
-func (l *link) setPolicy(geo []string, out, in map[scope]configstore.Edge) {
+func (l *link) setPolicy(p linkPolicy) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.geo, l.out, l.in = geo, out, in
+	l.linkPolicy = p
 	switch {
 	case l.conn != nil:
 		l.conn.policyChanged()
@@ -130,6 +159,7 @@ func (l *link) adopt(c *conn) error {
 		old.end(errSuperseded)
 	}
 	l.conn, c.adopted = c, time.Now()
+	l.state.set(true)
 	l.rivals.note(c.boot)
 	l.become(LinkConnected)
 	l.health.connects++
@@ -157,6 +187,7 @@ func (l *link) release(c *conn, cause error) {
 		return // another one serves the link already
 	}
 	l.conn = nil
+	l.state.set(false)
 	l.brief = time.Since(c.adopted) < briefLife
 	if l.wanted() {
 		l.become(LinkDisconnected)
@@ -187,8 +218,14 @@ func (l *link) failed(err error) {
 
 // allowsIn reports whether the peer may send a topic's own records here.
 func (l *link) allowsIn(t rhumb.Topic) bool {
+	_, ok := l.edgeIn(t)
+	return ok
+}
+
+// edgeIn gives the edge on which the peer sends a topic here.
+func (l *link) edgeIn(t rhumb.Topic) (configstore.Edge, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := l.in[scopeOf(t)]
-	return ok
+	e, ok := l.in[scopeOf(t)]
+	return e, ok
 }

@@ -27,6 +27,7 @@ type Manager struct {
 	log      *slog.Logger
 	greeting *gate // accepted connections without a hello
 	watcher  *watcher
+	origins  origins
 	changed  chan struct{} // capacity 1: policy or topics changed
 	done     chan struct{} // closed when Run has returned
 	ended    context.Context
@@ -54,6 +55,7 @@ func New(cfg Config) (*Manager, error) {
 		links: map[rhumb.RegionName]*link{}, refused: map[string]string{},
 	}
 	m.watcher = newWatcher(cfg.Region, m.grew)
+	m.origins.init(cfg.Self)
 	m.ended, m.end = context.WithCancelCause(context.Background())
 	return m, nil
 }
@@ -193,12 +195,13 @@ func (m *Manager) link(name rhumb.RegionName) *link {
 
 // reconcile brings links and sources in line with policy and topics.
 func (m *Manager) reconcile(ctx context.Context) {
-	sources := sourcesOf(m.alive(m.cfg.Region.Topics()))
-	m.watcher.update(current(sources))
+	sources := sourcesOf(m.cfg.Self.Number, m.alive(m.cfg.Region.Topics()))
+	base := current(sources)
+	m.watcher.update(base)
 	regions := m.cfg.Policy.Regions()
 	edges := m.cfg.Policy.Edges()
 	m.mu.Lock()
-	m.sources = current(sources)
+	m.sources = base
 	current := map[rhumb.RegionName]bool{}
 	for i := range regions {
 		r := &regions[i]
@@ -220,14 +223,16 @@ func (m *Manager) reconcile(ctx context.Context) {
 	}
 	links := m.sorted()
 	m.mu.Unlock()
+	m.origins.setPolicy(edges, regions, links, base)
+	rebuilt := slices.ContainsFunc(regions, func(r configstore.Region) bool { return r.Name == m.cfg.Self.Name && r.Rebuilds > 0 })
 	for _, l := range links {
 		n := int64(len(links))
 		l.send.resize(m.cfg.Limits.SendBudget / n)
 		l.receive.resize(m.cfg.Limits.ReceiveBudget / n)
 		i := slices.IndexFunc(regions, func(r configstore.Region) bool { return r.Name == l.name })
 		out, in := edgesBetween(edges, m.cfg.Self.Name, l.name)
-		l.setPolicy(regions[i].Geo, out, in)
-		l.setSources(sources)
+		l.setPolicy(linkPolicy{geo: regions[i].Geo, out: out, in: in, rebuilt: rebuilt || regions[i].Rebuilds > 0})
+		l.setSources(sources, base)
 	}
 }
 
@@ -249,8 +254,8 @@ func (m *Manager) add(ctx context.Context, l *link) {
 func (m *Manager) drop(l *link) {
 	delete(m.links, l.name)
 	l.stop(errNoEdge)
-	l.setPolicy(nil, nil, nil)
-	l.setSources(nil)
+	l.setPolicy(linkPolicy{})
+	l.setSources(nil, nil)
 }
 
 // sorted gives the links by name. The caller holds mu.
@@ -278,25 +283,22 @@ func edgesBetween(edges []configstore.Edge, self, peer rhumb.RegionName) (out, i
 	return out, in
 }
 
-// noticed has the flows of a partition to other links started, where they sleep,
-// because a session of link by saw it grow.
-func (m *Manager) noticed(s *source, by *link) {
-	m.mu.Lock()
-	links := m.sorted()
-	m.mu.Unlock()
-	for _, l := range links {
-		if l != by {
-			l.noticed(s)
-		}
-	}
-}
+// noticed has flows of a partition started where they sleep, because a session of
+// flow by saw that something of it may leave.
+func (m *Manager) noticed(by *flow) { m.wakeFlows(by.source.ref, by) }
 
 // grew has the sessions of a partition that grew started where they sleep.
-func (m *Manager) grew(s *source) {
+func (m *Manager) grew(s *source) { m.wakeFlows(s.ref, nil) }
+
+func (m *Manager) wakeFlows(ref rhumb.PartitionRef, by *flow) {
+	st, ok := m.cfg.Region.State(ref)
+	if !ok {
+		return
+	}
 	m.mu.Lock()
 	links := m.sorted()
 	m.mu.Unlock()
 	for _, l := range links {
-		l.grew(s)
+		l.wake(ref, &st, by)
 	}
 }

@@ -56,6 +56,8 @@ type Source interface {
 	// least From, in order, whose local offset is below Limit: at least one, however
 	// large it is. The zero life stands for all own records.
 	ReadOrigin(rhumb.PartitionRef, region.OriginQuery) ([]region.Stored, error)
+	// Gaps gives a partition's gap records, oldest first.
+	Gaps(rhumb.PartitionRef) []region.Gap
 	// SetEdgeStart fixes, once and for ever, the first own offset that an edge carries.
 	SetEdgeStart(ctx context.Context, ref rhumb.PartitionRef, to rhumb.RegionNumber, latest bool) (rhumb.Offset, error)
 	// NewLife closes the life of a partition's log at an offset, and gives what lies

@@ -21,6 +21,7 @@ func (m *Manager) Status() Status {
 		s.ReceiveBytes += l.receive.inUse()
 		s.Links = append(s.Links, l.report(s.At))
 	}
+	s.Origins = m.origins.report(s.At)
 	return s
 }
 
@@ -54,7 +55,8 @@ func (l *link) report(now time.Time) LinkStatus {
 		s.Partitions = append(s.Partitions, f.report(now))
 	}
 	slices.SortFunc(s.Partitions, func(a, b PartitionStatus) int {
-		return cmp.Or(cmp.Compare(a.Topic.String(), b.Topic.String()), cmp.Compare(a.Partition, b.Partition))
+		return cmp.Or(cmp.Compare(a.Topic.String(), b.Topic.String()), cmp.Compare(a.Partition, b.Partition),
+			cmp.Compare(a.Origin, b.Origin))
 	})
 	return s
 }
@@ -64,14 +66,21 @@ func (f *flow) report(now time.Time) PartitionStatus {
 	st := f.status
 	ledger := f.ledger
 	f.mu.Unlock()
-	s := PartitionStatus{Topic: f.source.topic, Partition: f.source.index, Life: f.source.life, State: st.state, Since: st.since,
+	s := PartitionStatus{Topic: f.source.topic, Partition: f.source.index, Life: f.source.life, Origin: f.source.origin, Forwarded: f.forwards(), State: st.state, Since: st.since,
 		Confirmed: st.confirmed, ConfirmedAt: st.confirmedAt, Rebuilds: st.rebuilds, Apart: st.apart}
 	if st.err != nil {
 		s.LastError, s.LastErrorAt = st.err.Error(), st.errAt
 	}
+	if st.state == SessionStandby {
+		s.Standby = st.via
+	}
 	log, ok := f.link.m.cfg.Region.State(f.source.ref)
 	if !ok {
 		return s
+	}
+	if f.forwards() { // own figures become those of the copy
+		w, _ := markOf(&log, f.source.origin, f.source.life)
+		log.OwnLast, log.OwnFloor, log.Flushed = w.Offset, rhumb.NoOffset, max(log.Flushed, w.Offset+1)
 	}
 	if past := f.source.closed; past != nil { // what lies behind it is another life's
 		log.OwnLast, log.OwnFloor = min(log.OwnLast, past.Last), min(log.OwnFloor, past.Last)
@@ -124,7 +133,11 @@ func (f *flow) oldestAfter(after, limit rhumb.Offset) int64 {
 		return at
 	}
 	log := sourceLog{flow: f}
-	found, err := log.read(after+1, limit, 1)
+	read := log.read
+	if f.forwards() {
+		read = newRelayLog(f).read
+	}
+	found, err := read(after+1, limit, 1)
 	if err != nil || len(found) == 0 {
 		return 0
 	}
@@ -142,11 +155,12 @@ func (in *inbound) report() []InboundStatus {
 		r.mu.Lock()
 		st, moved := r.machine.Status(), r.moved
 		r.mu.Unlock()
-		out = append(out, InboundStatus{Topic: r.open.Partition.Topic, Partition: r.open.Partition.Index, Life: r.open.Life,
+		out = append(out, InboundStatus{Topic: r.open.Partition.Topic, Partition: r.open.Partition.Index, Origin: r.open.Region, Life: r.open.Life,
 			Open: st.Open, Watermark: st.Watermark, Head: st.Head, Held: int64(st.Bytes), At: moved})
 	}
 	slices.SortFunc(out, func(a, b InboundStatus) int {
-		return cmp.Or(cmp.Compare(a.Topic.String(), b.Topic.String()), cmp.Compare(a.Partition, b.Partition))
+		return cmp.Or(cmp.Compare(a.Topic.String(), b.Topic.String()), cmp.Compare(a.Partition, b.Partition),
+			cmp.Compare(a.Origin, b.Origin))
 	})
 	return out
 }

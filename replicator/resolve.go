@@ -55,7 +55,7 @@ func (m *Manager) Diverged() []DivergedPartition {
 			f.mu.Lock()
 			apart := f.status.apart
 			f.mu.Unlock()
-			if apart == nil {
+			if apart == nil || f.forwards() { // the origin's own log decides
 				continue
 			}
 			p := found[f.source.ref]

@@ -53,7 +53,8 @@ type sending struct {
 	// Owned by run.
 	actions []session.Action
 	frames  []wire.Frame
-	seen    rhumb.Offset // end at the last look
+	seen    rhumb.Offset // progress of the log at the last look
+	head    rhumb.Offset // the source's at the last look
 	grown   time.Time    // when it last grew
 	tailed  time.Time    // when OnQuiet was last said, or the session began
 	quieted bool         // OnQuiet was said since it last grew
@@ -126,15 +127,17 @@ func (s *sending) leave(err error) {
 
 // look takes a snapshot of the source.
 func (s *sending) look(ctx context.Context) (session.Source, error) {
-	src, err := s.flow.log.snapshot(ctx)
+	log := s.flow.log()
+	src, err := log.snapshot(ctx)
 	if err != nil {
 		return src, err
 	}
-	if end := src.Head - 1; end > s.seen {
-		s.seen, s.grown, s.quieted = end, time.Now(), false
-		s.flow.link.m.noticed(s.flow.source, s.flow.link)
-	} else if s.grown.IsZero() {
-		s.grown = time.Now()
+	if out := log.progress(); out > s.seen {
+		s.seen = out
+		s.flow.link.m.noticed(s.flow)
+	}
+	if src.Head > s.head || s.grown.IsZero() {
+		s.head, s.grown, s.quieted = src.Head, time.Now(), false
 	}
 	return src, nil
 }
@@ -249,12 +252,12 @@ func (s *sending) perform(ctx context.Context) error {
 				err = s.read(ctx, a.Read)
 			case session.DoSearch:
 				var borders []rhumb.Offset
-				if borders, err = s.flow.log.borders(a.From, a.To); err == nil {
+				if borders, err = s.flow.log().borders(a.From, a.To); err == nil {
 					s.flow.machine.OnBorders(a.Gen, borders)
 				}
 			case session.DoCheck:
 				var answers []session.ChainAnswer
-				if answers, err = s.flow.log.chains(a.Points); err == nil {
+				if answers, err = s.flow.log().chains(a.Points); err == nil {
 					s.flow.machine.OnChains(a.Gen, answers)
 				}
 			}
@@ -287,7 +290,7 @@ func (s *sending) read(ctx context.Context, r session.Read) error {
 		return err
 	}
 	s.ledger.reserve(int64(r.MaxBytes))
-	result := s.flow.log.messages(ctx, r)
+	result := s.flow.log().messages(ctx, r)
 	if len(result.Messages) > 0 {
 		s.flow.class = fresh
 		if at := result.Messages[0].Envelope.AppendTime; time.Since(time.UnixMilli(at)) > freshFor {

@@ -47,6 +47,9 @@ func (l *link) lower(shipped map[rhumb.PartitionRef]rhumb.Offset) {
 		}
 	}
 	for key, f := range l.flows {
+		if f.forwards() {
+			continue // its offsets are others'
+		}
 		at, ok := shipped[key.ref]
 		if !ok {
 			continue

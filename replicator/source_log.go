@@ -20,7 +20,10 @@ type sourceLog struct {
 	floorOf rhumb.Offset
 	open    bool             // see session.Source.FloorOpen
 	agreed  dedup.ChainPoint // up to here the destination has it under earlier lives
+	out     rhumb.Offset     // see originLog.progress
 }
+
+func (l *sourceLog) progress() rhumb.Offset { return l.out }
 
 // snapshot gives what the sender needs to know of the log now.
 func (l *sourceLog) snapshot(ctx context.Context) (session.Source, error) {
@@ -28,6 +31,7 @@ func (l *sourceLog) snapshot(ctx context.Context) (session.Source, error) {
 	if err != nil {
 		return session.Source{}, err
 	}
+	l.out = lastOut(&st)
 	if !l.started {
 		if err := l.fixStart(ctx, &st); err != nil {
 			return session.Source{}, err

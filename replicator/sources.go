@@ -14,6 +14,7 @@ type source struct {
 	topic     rhumb.Topic
 	index     int32
 	ref       rhumb.PartitionRef
+	origin    rhumb.RegionNumber // this region, unless the life is a copy of another one's
 	life      rhumb.Life
 	deletions uint64
 	configs   map[string]string
@@ -21,6 +22,7 @@ type source struct {
 	from    rhumb.Offset     // first offset that the life can name
 	closed  *region.PastLife // nil: it is the life that the log has
 	earlier []rhumb.Life     // that the log had before this one
+	copied  bool             // the life is not this log's: links brought it here
 }
 
 // sourceKey tells the lives of a partition's log apart: what an earlier one names
@@ -48,8 +50,9 @@ type scope struct {
 
 func scopeOf(t rhumb.Topic) scope { return scope{t.Tenant, t.Namespace} }
 
-// sourcesOf lists the lives of the partitions of the region's topics that are ready.
-func sourcesOf(topics []topicInfo) map[sourceKey]*source {
+// sourcesOf lists the lives of the region's own logs, of the topics' partitions that
+// are ready.
+func sourcesOf(self rhumb.RegionNumber, topics []topicInfo) map[sourceKey]*source {
 	all := map[sourceKey]*source{}
 	for i := range topics {
 		t := &topics[i]
@@ -57,7 +60,7 @@ func sourcesOf(topics []topicInfo) map[sourceKey]*source {
 			if !p.Ready {
 				continue
 			}
-			s := source{topic: t.Topic, index: p.Index, ref: p.Ref, deletions: t.Deletions, configs: t.Configs}
+			s := source{origin: self, topic: t.Topic, index: p.Index, ref: p.Ref, deletions: t.Deletions, configs: t.Configs}
 			for k := range p.Past {
 				past := s
 				past.life, past.closed, past.from = p.Past[k].Life, &p.Past[k], p.Past[k].From
@@ -116,9 +119,17 @@ type watched struct {
 // end of the log matters only as far as own records are there.
 func ownEnd(st *partitionState) rhumb.Offset { return min(st.OwnLast, st.Flushed-1) }
 
-// lastOut is the last offset that may leave the region. Records of other origins
-// count: a watermark is to reach the end of its origin's log over them, too.
-func lastOut(st *partitionState) rhumb.Offset { return st.Flushed - 1 }
+// lastOut grows whenever something may leave the region that could not before:
+// records of any origin, since a watermark is to reach the end of its origin's log
+// over those of others, too; and what other origins say of offsets without records,
+// which is to reach whoever gets them from here. Beyond that it means nothing.
+func lastOut(st *partitionState) rhumb.Offset {
+	out := st.Flushed - 1
+	for i := range st.Watermarks {
+		out += st.Watermarks[i].Offset + 1
+	}
+	return out
+}
 
 func newWatcher(log Source, grew func(*source)) *watcher {
 	w := &watcher{log: log, grew: grew, sources: map[rhumb.PartitionRef]*watched{}}

@@ -29,6 +29,7 @@ const (
 	SessionStalled      SessionState = "stalled"      // refused for now, or no progress: tried again
 	SessionDisconnected SessionState = "disconnected" // no connection
 	SessionDiverged     SessionState = "diverged"     // the two logs differ: a person must decide
+	SessionStandby      SessionState = "standby"      // the peer takes this origin over another path
 	SessionClosed       SessionState = "closed"       // of a past life: the peer will get nothing more of it
 )
 
@@ -37,11 +38,48 @@ type Status struct {
 	At     time.Time        `json:"at"`
 	Region rhumb.RegionName `json:"region"`
 	Links  []LinkStatus     `json:"links"`
+	// Origins are those for which this region has several paths.
+	Origins []OriginStatus `json:"origins"`
 	// SendBytes and ReceiveBytes are what is taken of the node's budgets.
 	SendBytes         int64 `json:"send_bytes"`
 	SendBytesLimit    int64 `json:"send_bytes_limit"`
 	ReceiveBytes      int64 `json:"receive_bytes"`
 	ReceiveBytesLimit int64 `json:"receive_bytes_limit"`
+}
+
+// PathState says what a region does with a path of an origin.
+type PathState string
+
+// The states of a path, as its destination sees it.
+const (
+	PathUsed    PathState = "used"    // the origin comes over it
+	PathStandby PathState = "standby" // it could
+	PathStalled PathState = "stalled" // it brought nothing while another one had more: it rests
+	PathDown    PathState = "down"    // its link has no connection
+)
+
+// OriginStatus tells over which of several paths an origin life of a partition comes
+// to this region. Lives with one path by policy have none.
+type OriginStatus struct {
+	Topic      rhumb.Topic        `json:"topic"`
+	Partition  int32              `json:"partition"`
+	Origin     rhumb.RegionNumber `json:"origin"`
+	OriginName rhumb.RegionName   `json:"origin_name,omitempty"` // empty if the region is removed
+	Life       rhumb.Life         `json:"life"`
+	Paths      []PathStatus       `json:"paths"` // the nearest to the origin first
+	// Waits says for whom a gap waits that some path told of: it is not final before
+	// nobody else may still have the records. Empty if none waits.
+	Waits string `json:"waits,omitempty"`
+}
+
+// PathStatus tells about one path.
+type PathStatus struct {
+	Peer  rhumb.RegionName `json:"peer"` // over whose link it leads
+	State PathState        `json:"state"`
+	Hops  int              `json:"hops"`  // edges from the origin to here: 1 is straight; 0 if no edge brings it there
+	Since time.Time        `json:"since"` // when the link came up or went down
+	End   rhumb.Offset     `json:"end"`   // last offset that it had when it last offered, NoOffset if it did not
+	Floor rhumb.Offset     `json:"floor"` // up to here it said that it has nothing, NoOffset if it did not
 }
 
 // LinkStatus tells about the link to one region.
@@ -96,18 +134,24 @@ type Lag struct {
 
 // PartitionStatus tells about one partition's flow to the link's peer.
 type PartitionStatus struct {
-	Topic       rhumb.Topic  `json:"topic"`
-	Partition   int32        `json:"partition"`
-	Life        rhumb.Life   `json:"life"`
-	State       SessionState `json:"state"`
-	Since       time.Time    `json:"since"` // of State
-	Lag         Lag          `json:"lag"`
-	Confirmed   rhumb.Offset `json:"confirmed"` // the destination's watermark, NoOffset if not known
-	ConfirmedAt time.Time    `json:"confirmed_at,omitzero"`
-	End         rhumb.Offset `json:"end"` // last own offset that may leave
-	Rebuilds    uint64       `json:"rebuilds,string"`
-	LastError   string       `json:"last_error,omitempty"`
-	LastErrorAt time.Time    `json:"last_error_at,omitzero"`
+	Topic     rhumb.Topic `json:"topic"`
+	Partition int32       `json:"partition"`
+	Life      rhumb.Life  `json:"life"`
+	// Origin is the region that the records were published in: this one, or another
+	// one whose records are forwarded, or were written before that was rebuilt.
+	Origin      rhumb.RegionNumber `json:"origin"`
+	Forwarded   bool               `json:"forwarded"` // of a life that came over links
+	State       SessionState       `json:"state"`
+	Since       time.Time          `json:"since"` // of State
+	Lag         Lag                `json:"lag"`
+	Confirmed   rhumb.Offset       `json:"confirmed"` // the destination's watermark, NoOffset if not known
+	ConfirmedAt time.Time          `json:"confirmed_at,omitzero"`
+	End         rhumb.Offset       `json:"end"` // last own offset that may leave
+	Rebuilds    uint64             `json:"rebuilds,string"`
+	LastError   string             `json:"last_error,omitempty"`
+	LastErrorAt time.Time          `json:"last_error_at,omitzero"`
+	// Standby is what the peer said of the path over which it takes this life instead.
+	Standby string `json:"standby,omitempty"`
 	// Apart says where the logs part, nil while they are not known to. It stays
 	// while the link is down.
 	Apart *Divergence `json:"apart,omitempty"`
@@ -124,12 +168,13 @@ type Divergence struct {
 // InboundStatus tells about one partition's flow from the link's peer: the
 // receiver's check of what the peer says of itself.
 type InboundStatus struct {
-	Topic     rhumb.Topic  `json:"topic"`
-	Partition int32        `json:"partition"`
-	Life      rhumb.Life   `json:"life"` // of the origin
-	Open      bool         `json:"open"` // false while this region looks up where it stands
-	Watermark rhumb.Offset `json:"watermark"`
-	Head      rhumb.Offset `json:"head"`       // first offset that could not leave the origin, as it said last
-	Held      int64        `json:"held_bytes"` // arrived and not stored yet
-	At        time.Time    `json:"at"`         // when it last moved
+	Topic     rhumb.Topic        `json:"topic"`
+	Partition int32              `json:"partition"`
+	Origin    rhumb.RegionNumber `json:"origin"`
+	Life      rhumb.Life         `json:"life"` // of the origin
+	Open      bool               `json:"open"` // false while this region looks up where it stands
+	Watermark rhumb.Offset       `json:"watermark"`
+	Head      rhumb.Offset       `json:"head"`       // first offset that could not leave the origin, as it said last
+	Held      int64              `json:"held_bytes"` // arrived and not stored yet
+	At        time.Time          `json:"at"`         // when it last moved
 }

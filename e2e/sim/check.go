@@ -169,8 +169,8 @@ func (w *world) checkComplete(source, dest copyOf, have map[rhumb.Origin]bool) e
 	return nil
 }
 
-// checkEdges: every foreign record is of a life that began in another region,
-// under the same name and deletion count (I4).
+// checkEdges: every foreign record is of a life that began in another region, or in
+// this one before it lost its disk, under the same name and deletion count (I4).
 func (w *world) checkEdges(copies []copyOf) error {
 	for _, c := range copies {
 		for _, r := range c.records {
@@ -181,7 +181,7 @@ func (w *world) checkEdges(copies []copyOf) error {
 			switch {
 			case !known:
 				return fmt.Errorf("I4: r%d holds %s of a life that nobody began", c.region, r.origin)
-			case b.region == c.region:
+			case b.region == c.region && !w.truth.isLost(r.origin.Life):
 				return fmt.Errorf("I4: r%d: %s came back to where it was published", c.region, r.origin)
 			case b.topic != c.topic.Topic || b.deletions != c.topic.Deletions:
 				return fmt.Errorf("I4: r%d: %s is of %s under deletion count %d, the topic is under %d", c.region, r.origin, b.topic, b.deletions, c.topic.Deletions)

@@ -116,7 +116,7 @@ func (w *world) restore(e event) error {
 // does.
 func (w *world) rebuild(e event) error {
 	return w.switchOff(e.a, func(h *host) error {
-		w.truth.taint(e.a, "lost with its disk")
+		w.truth.taint(e.a, lostWithDisk)
 		h.crash(w.seed)
 		h.wipe()
 		h.backup = nil

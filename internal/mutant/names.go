@@ -52,6 +52,16 @@ const (
 	SkipTooFar       Name = "session/skip-too-far"
 )
 
+// Bugs of the choice between paths.
+const (
+	FloorTaken     Name = "paths/floor-taken"
+	ReturnsBehind  Name = "paths/returns-behind"
+	StallIgnored   Name = "paths/stall-ignored"
+	HighestGap     Name = "paths/highest-gap"
+	GapAtOnce      Name = "paths/gap-at-once"
+	OriginNotAsked Name = "paths/origin-not-asked"
+)
+
 // Bugs that a region could have; the session tests' own region has them.
 const (
 	WatermarkApart      Name = "session/region-watermark-apart"
@@ -111,6 +121,13 @@ var what = map[Name]string{
 	ChainNotCompared: "the source does not compare its chain with the destination's",
 	PastEndIgnored:   "the source does not see that the destination has more than it",
 	SkipTooFar:       "the skip at the end covers what is not flushed yet",
+
+	FloorTaken:     "a path is taken although it has nothing of what is next",
+	ReturnsBehind:  "a shorter path is taken before it has caught up",
+	StallIgnored:   "a path that brings nothing stays in use",
+	HighestGap:     "of several gaps any is taken, not that with the lowest end",
+	GapAtOnce:      "a gap is final as soon as one path says so",
+	OriginNotAsked: "a gap is final although the origin was not asked",
 
 	WatermarkApart:      "data and watermark are applied one after the other",
 	UnappliedDuplicate:  "a duplicate is confirmed from state that is not applied",

@@ -122,4 +122,9 @@ type Result struct {
 	Verdict   dedup.Verdict
 	Watermark dedup.Watermark
 	Err       error
+
+	// Code, unless none, says that the message was not even given to the region, and Text
+	// why.
+	Code wire.Code
+	Text string
 }

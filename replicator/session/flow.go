@@ -91,9 +91,17 @@ func (s *Sender) pump() {
 		s.read(min(s.cfg.ReadBytes, s.window-inFlight))
 	case s.scanned >= head-1 && inFlight == 0 && s.source.Closed:
 		s.fence()
+	case s.scanned >= head-1 && inFlight == 0 && s.lacksTail():
+		s.sendHole(s.source.Mark)
 	case s.scanned >= head-1 && inFlight == 0:
 		s.state = Idle
 	}
+}
+
+// lacksTail reports whether the end of what a copy accounts for is a hole.
+func (s *Sender) lacksTail() bool {
+	mark := s.source.Mark
+	return s.source.Relay && mark.Offset == s.head()-1 && mark.Offset > s.sent.Offset && mark.Chain != s.sent.Chain
 }
 
 // head is the first offset that may not leave.
@@ -141,6 +149,9 @@ func (s *Sender) passFloor() bool {
 		return false
 	}
 	reason := s.source.FloorReason
+	if s.source.Relay {
+		reason = s.source.lost(s.sent.Offset)
+	}
 	for _, f := range s.source.Floors {
 		if s.sent.Offset >= f.Offset {
 			continue
@@ -172,7 +183,7 @@ func (s *Sender) sendReady(m *Message) bool {
 	case e.Last >= s.head():
 		s.stall(fmt.Sprintf("read gave %d to %d, but what is from %d on may not leave", e.First, e.Last, s.source.Head))
 		return false
-	case e.Prev > s.sent.Offset && e.First > s.sent.Offset && e.Prev < s.source.Compacted:
+	case e.Prev > s.sent.Offset && e.First > s.sent.Offset && (e.Prev < s.source.Compacted || s.source.Relay):
 		if !s.passHole(m) {
 			return false
 		}
@@ -189,8 +200,8 @@ func (s *Sender) sendReady(m *Message) bool {
 	return true
 }
 
-// passHole says that compaction took what lay before a batch; the batch proves the
-// chain that there was. It is false if too many skips are in flight already.
+// passHole says why nothing lies before a batch where something lay: compaction took
+// it, or this copy never got it. The batch proves the chain that there was. It is false if too many skips are in flight already.
 func (s *Sender) passHole(m *Message) bool {
 	h, err := codec.ParseBatch(m.Batch)
 	if err != nil {
@@ -204,7 +215,11 @@ func (s *Sender) sendHole(to dedup.ChainPoint) bool {
 	if s.flights.skips() >= maxSkipsAhead {
 		return false
 	}
-	s.sendSkip(to, rhumb.ReasonCompacted)
+	reason := rhumb.ReasonCompacted
+	if s.source.Relay {
+		reason = s.source.lacks(s.sent.Offset, to.Offset)
+	}
+	s.sendSkip(to, reason)
 	return true
 }
 

@@ -27,7 +27,7 @@ func (s *Sender) OnChains(gen uint64, answers []ChainAnswer) {
 			ours = ChainAnswer{Chain: floor.Chain, Known: true}
 		}
 		switch {
-		case !ours.Known, !p.Known() && p.Offset < s.source.Compacted: // one of them is not known any more
+		case !ours.Known, !p.Known() && (p.Offset < s.source.Compacted || s.source.Relay): // one of them is not known any more
 		case ours.Chain == p.Chain && !ours.Inside && p.Offset < s.source.End && (i == 0 || p.Known()):
 			if p.Offset > s.common.Offset {
 				s.common = p

@@ -125,6 +125,15 @@ func (r *Receiver) Fail(code wire.Code, text string) {
 	}
 }
 
+// Elsewhere refuses a session, before it was opened, because the life comes over
+// another path: w is what the region has of it.
+func (r *Receiver) Elsewhere(w dedup.Watermark, text string) {
+	if r.phase == asked {
+		r.phase = ended
+		r.send(&wire.Refuse{Session: r.request.Session, Code: wire.CodeElsewhere, Watermark: w.Offset, Chain: w.Chain, Text: text})
+	}
+}
+
 // Close ends the session without blaming it.
 func (r *Receiver) Close(code wire.Code, text string) {
 	if r.phase == ended {
@@ -237,6 +246,8 @@ func (r *Receiver) OnResult(ticket uint64, res Result) {
 		r.watermark = dedup.ChainPoint{Offset: res.Watermark.Offset, Chain: res.Watermark.Chain}
 	}
 	switch {
+	case res.Code != wire.CodeNone:
+		r.fail(ticket, res.Code, res.Text)
 	case res.Err != nil:
 		r.fail(ticket, wire.CodeOf(res.Err), res.Err.Error())
 	case res.Verdict == dedup.Missing:

@@ -203,8 +203,8 @@ func (s *Sender) onState(f *wire.State) {
 
 // pastEnd reports whether the destination has more of this life than there is.
 func (s *Sender) pastEnd(w rhumb.Offset) bool {
-	if s.fenced && w == s.sent.Offset {
-		return false // a closing skip may lie there
+	if s.source.Relay || s.fenced && w == s.sent.Offset {
+		return false // it has another path; a closing skip may lie there
 	}
 	return w >= s.source.End && !mutant.On(mutant.PastEndIgnored)
 }
@@ -256,6 +256,9 @@ func (s *Sender) onConfirm(w dedup.ChainPoint) {
 
 // onRefuse rewinds if something was missing, else ends the session.
 func (s *Sender) onRefuse(f *wire.Refuse) {
+	if f.Code == wire.CodeElsewhere && (s.state == Opening || f.Watermark > s.confirmed.Offset) {
+		s.confirmed = dedup.ChainPoint{Offset: f.Watermark, Chain: f.Chain}
+	}
 	if f.Code != wire.CodeMissing || s.state == Opening {
 		s.end(f.Code, f.Text)
 		return
@@ -290,6 +293,8 @@ func (s *Sender) end(code wire.Code, text string) {
 	switch {
 	case code == wire.CodeDiverged:
 		s.diverge(text)
+	case code == wire.CodeElsewhere:
+		s.leave(Standby, code, text)
 	case code == wire.CodeHold:
 		s.leave(Held, code, text)
 	case code.Retriable():

@@ -208,7 +208,7 @@ func TestSmallGrant(t *testing.T) {
 
 func TestStatesHaveWords(t *testing.T) {
 	for s, want := range []string{"closed", "opening", "flowing", "idle", "held", "stalled", "diverged", "refused",
-		"searching", "settled", "state-10"} {
+		"searching", "settled", "standby", "state-11"} {
 		if got := State(s).String(); got != want {
 			t.Errorf("state %d is %q, want %q", s, got, want)
 		}

@@ -38,6 +38,17 @@ type Source struct {
 	Closed bool
 	Last   rhumb.Offset
 
+	// Relay says that the source holds a copy of another region's life. The destination
+	// may be further than it, since it has other paths. Then Head is behind all that the
+	// copy accounts for and may leave, and Mark is the chain there.
+	Relay bool
+	Mark  dedup.ChainPoint
+
+	// Gaps says why a copy lacks what it lacks, rising. What none of them names was
+	// left out by policy up to Left, and compacted behind it.
+	Gaps []Gap
+	Left rhumb.Offset
+
 	// OwnLast is the last offset of the last batch of the origin, NoOffset if none.
 	// It may lie past Head.
 	OwnLast rhumb.Offset
@@ -56,10 +67,43 @@ type Floor struct {
 	Reason rhumb.Reason
 }
 
+// Gap is a range of origin offsets, both inclusive, that a copy will never get.
+type Gap struct {
+	From, To rhumb.Offset
+	Reason   rhumb.Reason
+}
+
+// lacks says why a copy has nothing behind from up to a point.
+func (s *Source) lacks(from, to rhumb.Offset) rhumb.Reason {
+	for _, g := range s.Gaps {
+		if g.From <= to && g.To > from {
+			return g.Reason
+		}
+	}
+	if to <= s.Left {
+		return rhumb.ReasonPolicy
+	}
+	return rhumb.ReasonCompacted
+}
+
+// lost says why a copy has nothing behind from up to its floor any more: one gap
+// that covers all of it, else what moved the log start, else what it never had.
+func (s *Source) lost(from rhumb.Offset) rhumb.Reason {
+	for _, g := range s.Gaps {
+		if g.From <= from+1 && g.To >= s.Floor.Offset {
+			return g.Reason
+		}
+	}
+	if s.FloorReason != rhumb.ReasonNone {
+		return s.FloorReason
+	}
+	return s.lacks(from, s.Floor.Offset)
+}
+
 // NewSource is an empty log whose edge starts from the beginning.
 func NewSource() Source {
 	none := dedup.ChainPoint{Offset: rhumb.NoOffset}
-	return Source{Start: none, Floor: none, OwnLast: rhumb.NoOffset}
+	return Source{Start: none, Floor: none, Mark: none, Left: rhumb.NoOffset, OwnLast: rhumb.NoOffset}
 }
 
 // merge takes over whatever is newer in o. Two sources' snapshots may come out of
@@ -70,6 +114,15 @@ func (s *Source) merge(o Source) {
 	}
 	if o.Floor.Offset > s.Floor.Offset {
 		s.Floor, s.FloorReason, s.Floors, s.FloorOpen = o.Floor, o.FloorReason, o.Floors, o.FloorOpen
+	}
+	if o.Relay {
+		s.Relay, s.Left = true, max(s.Left, o.Left)
+		if o.Mark.Offset > s.Mark.Offset {
+			s.Mark = o.Mark
+		}
+		if len(o.Gaps) > len(s.Gaps) {
+			s.Gaps = o.Gaps
+		}
 	}
 	s.End, s.Compacted = max(s.End, o.End), max(s.Compacted, o.Compacted)
 	switch {

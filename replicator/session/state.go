@@ -17,10 +17,11 @@ const (
 	Refused                // the destination will not have it
 	Searching              // closed, to be opened again at once: it asks where the logs part
 	Settled                // of a past life: the destination takes nothing more of it
+	Standby                // the destination takes this origin over another path
 )
 
 var stateNames = [...]string{"closed", "opening", "flowing", "idle", "held", "stalled", "diverged", "refused",
-	"searching", "settled"}
+	"searching", "settled", "standby"}
 
 // String gives the state's word.
 func (s State) String() string {

@@ -23,10 +23,12 @@ const (
 	CodeIdle             // close: nothing to send
 	CodeReplaced         // close: a newer session of the same origin took over
 	CodeShutdown         // close: the region stops
+	CodeElsewhere        // refuse, close: the destination takes this origin over another path just now
+	CodeOwn              // refuse: the life is the destination's own: it never comes back to it
 )
 
 var codeNames = [...]string{"none", "missing", "hold", "unavailable", "not found", "diverged", "deleted", "forbidden",
-	"invalid", "idle", "replaced", "shutdown"}
+	"invalid", "idle", "replaced", "shutdown", "elsewhere", "own"}
 
 // String gives the code's words.
 func (c Code) String() string {
@@ -39,7 +41,7 @@ func (c Code) String() string {
 // Retriable reports whether the same session may work later by itself. Codes of
 // a later version are taken as retriable: to ask again harms nobody.
 func (c Code) Retriable() bool {
-	return c != CodeDiverged && c != CodeDeleted && c != CodeForbidden && c != CodeInvalid
+	return c != CodeDiverged && c != CodeDeleted && c != CodeForbidden && c != CodeInvalid && c != CodeOwn
 }
 
 // CodeOf gives the code that tells a source about an error of the region.
