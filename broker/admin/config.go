@@ -67,12 +67,18 @@ type Config struct {
 	// Version of this binary. Zero: read from the binary.
 	Version version.Info
 
-	// Token that requests carry as "Authorization: Bearer …". Empty: no token is
-	// asked for, which only a loopback listener or ClientCerts allows.
+	// Token that requests carry as "Authorization: Bearer …", of an admin. Empty:
+	// none. Without any token, and without Certificates, everybody who reaches the
+	// listener is an admin, which only a loopback listener allows.
 	Token string
-	// TLS serves HTTPS. With ClientAuth RequireAndVerifyClientCert or
-	// VerifyClientCertIfGiven, a verified certificate stands in for the token.
+	// Tokens are further ones, with names and roles.
+	Tokens *Tokens
+	// TLS serves HTTPS.
 	TLS *tls.Config
+	// Certificates checks the certificate that a client shows, and says whom it
+	// stands for, and what that one may do: no role is nothing. It is asked only if
+	// there is one. Nil: certificates do not count.
+	Certificates func(tls.ConnectionState) (name string, role Role, err error)
 	// Hosts are names, besides localhost and IP addresses, under which browsers
 	// and clients may reach the API: other Host headers are refused, so that no
 	// web page can rebind its own name to this address.
@@ -80,7 +86,7 @@ type Config struct {
 	// StopGrace is how long requests may go on after Run's context ended.
 	// Default 10 s.
 	StopGrace time.Duration
-	// Logger takes an audit line for each change. Required.
+	// Logger takes an audit line for each change, and for each that was refused. Required.
 	Logger *slog.Logger
 }
 
@@ -91,6 +97,8 @@ func (c *Config) Validate() error {
 		return errors.New("admin: Topics, Logs and Data are needed")
 	case c.Logger == nil:
 		return errors.New("admin: Logger is needed")
+	case c.Certificates != nil && c.TLS == nil:
+		return errors.New("admin: Certificates need TLS")
 	case c.StopGrace < 0:
 		return fmt.Errorf("admin: StopGrace %s must not be negative", c.StopGrace)
 	}
@@ -98,9 +106,9 @@ func (c *Config) Validate() error {
 }
 
 // guarded reports whether a stranger who reaches the listener is refused.
-func (c *Config) guarded() bool {
-	return c.Token != "" || c.TLS != nil && c.TLS.ClientAuth >= tls.VerifyClientCertIfGiven
-}
+func (c *Config) guarded() bool { return c.hasTokens() || c.Certificates != nil }
+
+func (c *Config) hasTokens() bool { return c.Token != "" || c.Tokens != nil && len(c.Tokens.all) > 0 }
 
 // CheckExposure refuses an address that other machines can reach if nothing
 // guards it: neither a token nor client certificates.

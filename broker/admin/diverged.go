@@ -64,6 +64,7 @@ func (s *Server) newLife(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	changes(r, "topic %s partition %d", t.Name.Short(), n)
 	var req api.NewLifeRequest
 	if err := decode(r, &req); err != nil {
 		return nil, err

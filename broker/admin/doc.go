@@ -5,11 +5,13 @@
 //
 // # Who may call
 //
-// A request must carry the token or a verified client certificate where either
-// is configured; [Config.CheckExposure] refuses to listen beyond loopback without.
+// Each call names the least [Role] of its caller: viewer, operator or admin. A
+// caller is known by its token or by a client certificate, where either is
+// configured; [Config.CheckExposure] refuses to listen beyond loopback without.
 // /healthz and /readyz answer everybody, without details. The Host header
 // must be an IP address, localhost or a configured name, and an Origin header
 // must name the same host, so that no web page can drive the API from a browser.
+// Changes, done or refused, have audit lines; wrong tokens are counted per address.
 //
 // # Digests
 //

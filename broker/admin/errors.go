@@ -74,8 +74,8 @@ func apiError(err error) api.Error {
 	if errors.As(err, &field) {
 		e.Field = field.Field
 	}
-	if next := nextStep(k); next != "" && !strings.Contains(e.Message, "'rhumb ") {
-		e.Message += "; " + next
+	if next := nextStep(k); next != "" && !strings.Contains(e.Message, "'rhumb ") && !errors.Is(err, errTooMany) {
+		e.Message = strings.TrimRight(e.Message, " .;") + "; " + next
 	}
 	return e
 }
@@ -87,9 +87,12 @@ func writeError(w http.ResponseWriter, err error) {
 		w.Header().Set("Retry-After", "1")
 	}
 	status := statusOf(k)
-	if errors.Is(err, errNoToken) || errors.Is(err, errOtherToken) {
+	switch {
+	case errors.Is(err, errNoToken) || errors.Is(err, errOtherToken) || errors.Is(err, errOtherCert):
 		status = http.StatusUnauthorized
 		w.Header().Set("WWW-Authenticate", `Bearer realm="rhumb"`)
+	case errors.Is(err, errTooMany):
+		status = http.StatusTooManyRequests
 	}
 	writeJSON(w, status, api.ErrorBody{Error: apiError(err)})
 }

@@ -20,3 +20,6 @@ func RouteRoles(s *Server) map[string]string {
 	}
 	return roles
 }
+
+// RememberedAddresses is how many addresses' wrong tokens are remembered.
+func RememberedAddresses(s *Server) int { return s.failed.size() }

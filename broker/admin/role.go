@@ -57,7 +57,10 @@ func (c caller) mayCall(rt route) error {
 	if c.role >= least {
 		return nil
 	}
-	return rhumb.Errorf(rhumb.KindForbidden, "%s has the role %s; %s %s needs %s: use a token or certificate of that role",
+	if c.role == 0 {
+		return rhumb.Errorf(rhumb.KindForbidden, "the certificate of %s has no role here: issue one with 'rhumb certs issue --client --role', or name it in admin.certificates in the region's file", c.name)
+	}
+	return rhumb.Errorf(rhumb.KindForbidden, "%s has the role %s, and %s %s needs %s: come with a token or certificate of that role",
 		c.name, c.role, rt.method, rt.path, atLeast(least))
 }
 

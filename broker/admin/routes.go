@@ -105,8 +105,10 @@ func (s *Server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	rec.Header().Set("X-Content-Type-Options", "nosniff")
 	rec.Header().Set("Cache-Control", "no-store")
 	rec.extend(bodyTimeout)
-	release, err := s.admit(rt, r)
+	r, what := noted(r)
+	who, release, err := s.admit(rt, r)
 	if err != nil {
+		s.refused(rt, r, who, err)
 		writeError(rec, err)
 		return
 	}
@@ -120,7 +122,7 @@ func (s *Server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	}
 	answer, err := rt.json(r)
 	if rt.change {
-		s.audit(r, err)
+		s.audit(r, who, what, err)
 	}
 	if err != nil {
 		writeError(rec, err)
@@ -130,40 +132,47 @@ func (s *Server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	writeJSON(rec, http.StatusOK, answer)
 }
 
-// admit decides whether the request may go on, and takes a slot for it.
-func (s *Server) admit(rt route, r *http.Request) (release func(), err error) {
+// admit decides whether the request may go on, and takes a slot for it. The
+// caller is zero if it is not known.
+func (s *Server) admit(rt route, r *http.Request) (who caller, release func(), err error) {
 	if err := s.checkHost(r); err != nil {
-		return nil, err
+		return who, nil, err
 	}
 	if err := s.checkOrigin(r); err != nil {
-		return nil, err
+		return who, nil, err
 	}
 	if !rt.open {
-		if err := s.checkCaller(rt, r); err != nil {
-			return nil, err
+		if who, err = s.callerOf(r); err != nil {
+			return who, nil, err
+		}
+		if err := who.mayCall(rt); err != nil {
+			return who, nil, err
 		}
 	}
 	if r.ContentLength > rt.body {
-		return nil, rhumb.Errorf(rhumb.KindTooLarge, "request body of %d bytes, at most %d: send less at a time", r.ContentLength, rt.body)
+		return who, nil, rhumb.Errorf(rhumb.KindTooLarge, "request body of %d bytes, at most %d: send less at a time", r.ContentLength, rt.body)
 	}
 	select {
 	case s.slots <- struct{}{}:
-		return func() { <-s.slots }, nil
+		return who, func() { <-s.slots }, nil
 	default:
-		return nil, rhumb.Errorf(rhumb.KindUnavailable, "%d admin requests are being answered already", maxConcurrent)
+		return who, nil, rhumb.Errorf(rhumb.KindUnavailable, "%d admin requests are being answered already", maxConcurrent)
 	}
 }
 
-// audit writes who changed what; what was asked for is in the path or is logged
-// by the room that does it.
-func (s *Server) audit(r *http.Request, err error) {
-	who, _ := s.callerOf(r) // admitted already
-	attrs := []any{"method", r.Method, "path", r.URL.Path, "caller", who.name, "remote", r.RemoteAddr}
-	if err != nil {
-		s.log.Warn("admin change refused", append(attrs, "err", err)...)
-		return
+// refused writes the line of a request that was not let in. Of an address that
+// comes with too many wrong tokens there are lines already.
+func (s *Server) refused(rt route, r *http.Request, who caller, err error) {
+	switch {
+	case errors.Is(err, errTooMany):
+	case errors.Is(err, errOtherToken) || errors.Is(err, errOtherCert):
+		s.refusedLogin(r, err)
+	case rt.change || r.Method != http.MethodGet:
+		if who.name == "" {
+			who.name = "unknown"
+		}
+		s.audit(r, who, &change{}, err)
 	}
-	s.log.Info("admin change", attrs...)
 }
 
 // decode reads a JSON body strictly.

@@ -24,6 +24,7 @@ type Server struct {
 	expander *codec.Expander
 	slots    chan struct{} // requests being answered, at most maxConcurrent
 	digests  chan struct{} // digest streams, at most maxDigests
+	failed   failures      // wrong tokens by address
 
 	// stopping ends when Close or Run stops the server, so that streams and long
 	// polls end too; it belongs to no request.

@@ -54,14 +54,18 @@ func (s *Server) tenantPut(r *http.Request) (any, error) {
 		return nil, err
 	}
 	name := rhumb.Tenant(r.PathValue("tenant"))
+	changes(r, "tenant %s", name)
+	var before uint64
 	t, err := docs.Writer().PutTenant(r.Context(), name, func(stored *configstore.Tenant) error {
 		if err := mayReplace(r, stored.Meta, doc.Meta, "tenant", string(name)); err != nil {
 			return err
 		}
+		before = stored.Version
 		doc.Meta, doc.Name = stored.Meta, stored.Name
 		*stored = doc
 		return nil
 	})
+	changesVersion(r, before, t.Version)
 	return api.Tenant{Name: name, Tenant: t}, err
 }
 
@@ -72,11 +76,13 @@ func (s *Server) tenantDelete(r *http.Request) (any, error) {
 		return nil, err
 	}
 	name := rhumb.Tenant(r.PathValue("tenant"))
+	changes(r, "tenant %s", name)
 	all := docs.Tenants()
 	i := slices.IndexFunc(all, func(t configstore.Tenant) bool { return t.Name == name })
 	if i < 0 {
 		return nil, rhumb.Errorf(rhumb.KindNotFound, "there is no tenant %q: see which there are with 'rhumb tenant list'", name)
 	}
+	changesVersion(r, all[i].Version, all[i].Version+1)
 	return api.Tenant{Name: name, Tenant: all[i]}, docs.Writer().DeleteTenant(r.Context(), name)
 }
 
@@ -108,14 +114,18 @@ func (s *Server) namespacePut(r *http.Request) (any, error) {
 		return nil, err
 	}
 	at := spaceOf(r)
+	changes(r, "namespace %s", at)
+	var before uint64
 	n, err := docs.Writer().PutNamespace(r.Context(), at.Tenant, at.Namespace, func(stored *configstore.Namespace) error {
 		if err := mayReplace(r, stored.Meta, doc.Meta, "namespace", at.String()); err != nil {
 			return err
 		}
+		before = stored.Version
 		doc.Meta, doc.Tenant, doc.Name = stored.Meta, stored.Tenant, stored.Name
 		*stored = doc
 		return nil
 	})
+	changesVersion(r, before, n.Version)
 	return api.Namespace{Space: at, Namespace: n}, err
 }
 
@@ -127,11 +137,13 @@ func (s *Server) namespaceDelete(r *http.Request) (any, error) {
 		return nil, err
 	}
 	at := spaceOf(r)
+	changes(r, "namespace %s", at)
 	all := docs.Namespaces()
 	i := slices.IndexFunc(all, func(n configstore.Namespace) bool { return n.Tenant == at.Tenant && n.Name == at.Namespace })
 	if i < 0 {
 		return nil, rhumb.Errorf(rhumb.KindNotFound, "there is no namespace %q: see which there are with 'rhumb namespace list'", at)
 	}
+	changesVersion(r, all[i].Version, all[i].Version+1)
 	return api.Namespace{Space: at, Namespace: all[i]}, docs.Writer().DeleteNamespace(r.Context(), at.Tenant, at.Namespace)
 }
 

@@ -54,7 +54,7 @@ func TestChangersAtOnce(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	for text, want := range map[string]int{`msg="admin change" component=admin method=PUT path=/admin/v1/namespaces/acme/shop caller=local`: 2, "admin change refused": 21} {
+	for text, want := range map[string]int{`msg="admin change" component=admin caller=local role=admin method=PUT path=/admin/v1/namespaces/acme/shop remote=192.0.2.1:1234 object="namespace acme/shop" version_before=`: 2, "admin change refused": 21} {
 		if n := strings.Count(log.String(), text); n != want {
 			t.Errorf("%d audit lines %q, want %d:\n%s", n, text, want, &log)
 		}

@@ -40,6 +40,7 @@ func (s *Server) topicCreate(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	changes(r, "topic %s", name.Short())
 	if spec.Partitions < 0 {
 		return nil, rhumb.Errorf(rhumb.KindInvalid, "partitions must be at least 1 (0 means the region's default), not %d", spec.Partitions)
 	}
@@ -56,6 +57,7 @@ func (s *Server) topicDelete(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	changes(r, "topic %s", t.Name.Short())
 	if err := s.cfg.Topics.DeleteTopic(r.Context(), t.Name); err != nil {
 		return nil, err
 	}

@@ -63,10 +63,16 @@ func (s *Server) userChange(r *http.Request) (any, error) {
 	if err := decode(r, &c); err != nil {
 		return nil, err
 	}
-	u, err := users.PutUser(r.Context(), c.Name, func(u *configstore.User) error { return changeUser(u, &c) })
+	changes(r, "user %s", c.Name)
+	var before uint64
+	u, err := users.PutUser(r.Context(), c.Name, func(u *configstore.User) error {
+		before = u.Version
+		return changeUser(u, &c)
+	})
 	if err != nil {
 		return nil, err
 	}
+	changesVersion(r, before, u.Version)
 	return userJSON(&u), nil
 }
 
@@ -114,10 +120,12 @@ func (s *Server) userDelete(r *http.Request) (any, error) {
 		return nil, err
 	}
 	name := rhumb.UserName(r.URL.Query().Get("name"))
+	changes(r, "user %s", name)
 	all := users.Users()
 	i := slices.IndexFunc(all, func(u configstore.User) bool { return u.Name == name })
 	if i < 0 {
 		return nil, noUser(name)
 	}
+	changesVersion(r, all[i].Version, all[i].Version+1)
 	return userJSON(&all[i]), users.DeleteUser(r.Context(), name)
 }

@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -81,17 +82,38 @@ func (ca *CA) issueRegion(name rhumb.RegionName, hosts []string, validFor time.D
 	return ca.issue(tmpl, Identity{Mesh: ca.Mesh, Role: RoleRegion, Name: string(name)}, key)
 }
 
-// IssueClient makes the certificate of a client of the HTTP API. Its name
-// follows the rule of region names. validFor zero means [ValidLeaf].
-func (ca *CA) IssueClient(name string, validFor time.Duration) (Pair, error) {
-	return ca.issueClient(name, validFor, nil)
+// accessUnit stands before what a client may do in the HTTP API, in the
+// certificate's organizational unit.
+const accessUnit = "rhumb role "
+
+// AccessOf gives the role in the HTTP API with which a client's certificate of a
+// mesh was made; empty: none. Who signed it is not looked at.
+func AccessOf(cert *x509.Certificate) string {
+	if id, err := IdentityOf(cert); err != nil || id.Role != RoleClient {
+		return ""
+	}
+	for _, unit := range cert.Subject.OrganizationalUnit {
+		if role, is := strings.CutPrefix(unit, accessUnit); is {
+			return role
+		}
+	}
+	return ""
 }
 
-func (ca *CA) issueClient(name string, validFor time.Duration, key *ecdsa.PrivateKey) (Pair, error) {
+// IssueClient makes the certificate of a client, without a role in the HTTP API. Its name
+// follows the rule of region names. validFor zero means [ValidLeaf].
+func (ca *CA) IssueClient(name string, validFor time.Duration) (Pair, error) {
+	return ca.issueClient(name, Options{Valid: validFor}, nil)
+}
+
+func (ca *CA) issueClient(name string, o Options, key *ecdsa.PrivateKey) (Pair, error) {
 	if err := rhumb.RegionName(name).Validate(); err != nil {
 		return Pair{}, rhumb.Errorf(rhumb.KindInvalid, "certs: client name %q must match [a-z][a-z0-9-]{0,31}", name)
 	}
-	tmpl := template("client "+name, leafValidity(validFor))
+	tmpl := template("client "+name, leafValidity(o.Valid))
+	if o.Access != "" {
+		tmpl.Subject.OrganizationalUnit = []string{accessUnit + o.Access}
+	}
 	tmpl.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	return ca.issue(tmpl, Identity{Mesh: ca.Mesh, Role: RoleClient, Name: name}, key)
 }

@@ -103,7 +103,6 @@ func TestRefusalsNameWhatDiffers(t *testing.T) {
 		{"another mesh's CA", LinkServer(eu, mesh), LinkClient(region(t, otherMesh, "us", ca), mesh, "eu"), true, []string{"another CA", "region/us", other.String()}},
 		{"another CA of the mesh", LinkServer(region(t, otherCA, "eu"), mesh), LinkClient(us, mesh, "eu"), false, []string{"another CA", "region/eu"}},
 		{"a client on a link", LinkServer(eu, mesh), LinkClient(client, mesh, "eu"), true, []string{"certificate"}},
-		{"a region as a client", AdminServer(eu, mesh), AdminClient(us, mesh, "eu"), true, []string{"role", "region", "client"}},
 		{"no identity", LinkServer(eu, mesh), LinkClient(plain, mesh, "eu"), true, []string{"neither", "region"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -129,9 +128,10 @@ func TestRefusalsNameWhatDiffers(t *testing.T) {
 
 func TestAdminTakesClientCertificatesOnlyWithCA(t *testing.T) {
 	ca := check(NewCA(mesh, 0))(t)
-	eu := region(t, ca, "eu")
+	us, eu := region(t, ca, "us"), region(t, ca, "eu")
 	alice := check(New(rootsOf(ca), check(ca.IssueClient("alice", 0))(t)))(t)
 	nobody := check(New(rootsOf(ca), Pair{}))(t)
+	stranger := check(New(rootsOf(ca), check(check(NewCA(mesh, 0))(t).IssueClient("alice", 0))(t)))(t)
 	open := check(New(nil, check(ca.IssueRegion("eu", []string{"127.0.0.1", "eu.example"}, 0))(t)))(t)
 	for name, c := range map[string]struct {
 		server, client *Source
@@ -140,14 +140,20 @@ func TestAdminTakesClientCertificatesOnlyWithCA(t *testing.T) {
 	}{
 		"a client of the mesh":          {eu, alice, "eu", true},
 		"any region":                    {eu, alice, "", true},
-		"nobody":                        {eu, nobody, "eu", false},
+		"nobody":                        {eu, nobody, "eu", true}, // HTTP says that one is needed
+		"a client of another CA":        {eu, stranger, "eu", false},
+		"a region as a client":          {eu, us, "eu", false},
 		"nobody where none are asked":   {open, nobody, "eu", true},
 		"somebody where none are asked": {open, alice, "", true},
 	} {
 		for _, m := range []rhumb.UUID{mesh, {}} { // an operator may not know the mesh
-			_, serverErr, clientErr := shake(t, AdminServer(c.server, mesh), AdminClient(c.client, m, c.region))
-			if (serverErr == nil && clientErr == nil) != c.ok {
-				t.Errorf("%s: server %v, client %v", name, serverErr, clientErr)
+			cs, serverErr, clientErr := shake(t, AdminServer(c.server), AdminClient(c.client, m, c.region))
+			if serverErr != nil || clientErr != nil {
+				t.Fatalf("%s: server %v, client %v", name, serverErr, clientErr)
+			}
+			cert, err := AdminPeer(c.server, mesh, cs)
+			if (err == nil) != c.ok || (cert != nil) != (c.server == eu && c.client != nobody) || err != nil && rhumb.KindOf(err) != rhumb.KindForbidden {
+				t.Errorf("%s: certificate %v, %v", name, cert != nil, err)
 			}
 		}
 	}

@@ -41,6 +41,8 @@ func NewFolder(dir string) *Folder {
 type Options struct {
 	// Hosts are DNS names and IP addresses of a region, for browsers and clients.
 	Hosts []string
+	// Access is a client's role in the HTTP API; empty: none.
+	Access string
 	// Valid is how long; zero: [ValidCA] or [ValidLeaf].
 	Valid time.Duration
 	// Replace takes the place of a pair that is there, key and certificate.
@@ -121,7 +123,7 @@ func (ca *CA) issueTo(id Identity, o Options, key *ecdsa.PrivateKey) (Pair, erro
 	case RoleRegion:
 		return ca.issueRegion(rhumb.RegionName(id.Name), o.Hosts, o.Valid, key)
 	case RoleClient:
-		return ca.issueClient(id.Name, o.Valid, key)
+		return ca.issueClient(id.Name, o, key)
 	}
 	return Pair{}, rhumb.Errorf(rhumb.KindInvalid, "certs: no certificate is made for role %q", id.Role)
 }

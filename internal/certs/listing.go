@@ -17,9 +17,10 @@ import (
 // Listed is what one certificate of a [Folder] says, and what is wrong with it.
 type Listed struct {
 	File        string     `json:"file"`
-	Role        Role       `json:"role"` // region, client or ca; empty if it is of no mesh
-	Name        string     `json:"name"` // of the region or client
-	Mesh        rhumb.UUID `json:"mesh"` // zero if it is of no mesh
+	Role        Role       `json:"role"`            // region, client or ca; empty if it is of no mesh
+	Name        string     `json:"name"`            // of the region or client
+	Access      string     `json:"access,omitzero"` // a client's role in the HTTP API
+	Mesh        rhumb.UUID `json:"mesh"`            // zero if it is of no mesh
 	Hosts       []string   `json:"hosts"`
 	NotBefore   time.Time  `json:"not_before"`
 	Expires     time.Time  `json:"expires"`
@@ -83,7 +84,7 @@ func describe(path string, cert *x509.Certificate, now time.Time) Listed {
 			l.Problems = append(l.Problems, err.Error())
 			break
 		}
-		l.Role, l.Name, l.Mesh = id.Role, id.Name, id.Mesh
+		l.Role, l.Name, l.Mesh, l.Access = id.Role, id.Name, id.Mesh, AccessOf(cert)
 	}
 	if !now.Before(cert.NotAfter) {
 		l.Problems = append(l.Problems, "has ended")

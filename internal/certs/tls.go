@@ -26,13 +26,28 @@ func LinkClient(src *Source, mesh rhumb.UUID, peer rhumb.RegionName) *tls.Config
 }
 
 // AdminServer gives the TLS configuration of an HTTP listener. With a CA among the
-// files, a client must show a client certificate of the mesh; without one,
-// anybody may connect, and a token has to tell who may do what.
-func AdminServer(src *Source, mesh rhumb.UUID) *tls.Config {
-	if len(src.Current().Roots) == 0 {
-		return Server(src, "h2", "http/1.1")
+// files, a client may show a certificate, of which the handshake only proves that
+// the client has its key: [AdminPeer] checks it, where a refusal can be explained.
+func AdminServer(src *Source) *tls.Config {
+	c := Server(src, "h2", "http/1.1")
+	if len(src.Current().Roots) > 0 {
+		c.ClientAuth = tls.RequestClientCert
 	}
-	return mutual(src, Want{Mesh: mesh, Role: RoleClient}, "h2", "http/1.1")
+	return c
+}
+
+// AdminPeer gives the certificate that a client of an HTTP listener shows, nil if
+// none. It must be signed by a CA that is trusted now, and be that of a client of
+// the mesh, or of nobody of any mesh.
+func AdminPeer(src *Source, mesh rhumb.UUID, cs tls.ConnectionState) (*x509.Certificate, error) {
+	if len(cs.PeerCertificates) == 0 {
+		return nil, nil
+	}
+	id, err := verify(src.Current(), cs, x509.ExtKeyUsageClientAuth)
+	if err == nil && id != (Identity{}) {
+		err = Want{Mesh: mesh, Role: RoleClient}.check(id)
+	}
+	return cs.PeerCertificates[0], err
 }
 
 // AdminClient gives the TLS configuration of a client of an HTTP listener of the

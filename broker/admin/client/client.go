@@ -36,6 +36,9 @@ type Config struct {
 	// CACert is a file of PEM certificates that the server's is checked with.
 	// Empty: those of the system.
 	CACert string
+	// Cert and Key are PEM files of a client certificate, shown to servers that ask
+	// for one. Both or neither.
+	Cert, Key string
 	// Transport carries the requests instead of the network, for tests of whole
 	// meshes in one process. Nil: HTTP.
 	Transport http.RoundTripper
@@ -63,18 +66,37 @@ func New(cfg Config) (*Client, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = 90 * time.Second
-	if cfg.CACert != "" {
-		pem, err := os.ReadFile(cfg.CACert)
+	if transport.TLSClientConfig, err = cfg.tls(); err != nil {
+		return nil, err
+	}
+	return &Client{base: base, token: cfg.Token, http: &http.Client{Transport: transport}}, nil
+}
+
+// tls reads the certificates that are named.
+func (c *Config) tls() (*tls.Config, error) {
+	out := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CACert != "" {
+		pem, err := os.ReadFile(c.CACert)
 		if err != nil {
 			return nil, rhumb.Errorf(rhumb.KindInvalid, "CA certificates: %w", err)
 		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, rhumb.Errorf(rhumb.KindInvalid, "CA certificates: no certificate in %s", cfg.CACert)
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, rhumb.Errorf(rhumb.KindInvalid, "CA certificates: no certificate in %s", c.CACert)
 		}
-		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	return &Client{base: base, token: cfg.Token, http: &http.Client{Transport: transport}}, nil
+	if c.Cert == "" && c.Key == "" {
+		return out, nil
+	}
+	if c.Cert == "" || c.Key == "" {
+		return nil, rhumb.Errorf(rhumb.KindInvalid, "a client certificate needs both its file and that of its key (RHUMB_CERT, RHUMB_KEY)")
+	}
+	pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+	if err != nil {
+		return nil, rhumb.Errorf(rhumb.KindInvalid, "client certificate %s with key %s: %w", c.Cert, c.Key, err)
+	}
+	out.Certificates = []tls.Certificate{pair}
+	return out, nil
 }
 
 // URL is where the client calls.
@@ -108,7 +130,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.unreachable(err)
+		return nil, c.unreachable(ctx, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
@@ -117,14 +139,36 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	return resp, nil
 }
 
-func (c *Client) unreachable(err error) error {
+// unreachable says why there is no answer, and what to look at.
+func (c *Client) unreachable(ctx context.Context, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err // without the URL, which is said already
 	}
-	return rhumb.Errorf(rhumb.KindUnavailable, "cannot reach the admin API at %s: %w; is the region running, and is this its address?",
-		c.base, err)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return rhumb.Errorf(rhumb.KindUnavailable, "%w before the admin API at %s had answered", errInterrupted, c.base)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return rhumb.Errorf(rhumb.KindTimeout, "the admin API at %s gave no answer in time: %w", c.base, context.DeadlineExceeded)
+	}
+	hint := "is the region running, and is this its address?"
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	switch {
+	case errors.As(err, &authority):
+		hint = "RHUMB_CACERT names the file of the CA that signed the server's certificate, such as certs/ca.crt"
+	case errors.As(err, &host):
+		hint = "ask under a name that is in the certificate, or issue it again with 'rhumb certs issue NAME --host'"
+	case strings.Contains(err.Error(), "remote error: tls:"):
+		hint = "it takes no such connection: see RHUMB_CERT and RHUMB_CACERT with 'rhumb certs show'"
+	case strings.Contains(err.Error(), "HTTP response to HTTPS client"):
+		hint = "it speaks no TLS: ask http://"
+	}
+	return rhumb.Errorf(rhumb.KindUnavailable, "cannot reach the admin API at %s: %w; %s", c.base, err, hint)
 }
+
+// errInterrupted says that the caller gave up, as after Ctrl-C.
+var errInterrupted = fmt.Errorf("interrupted: %w", context.Canceled)
 
 // kinds finds a kind by its word.
 var kinds = func() map[string]rhumb.Kind {
@@ -155,6 +199,9 @@ func (c *Client) refused(resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what came is used
 	var body api.ErrorBody
 	if err := json.Unmarshal(text, &body); err != nil || body.Error.Message == "" {
+		if bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {
+			return rhumb.Errorf(rhumb.KindUnavailable, "%s speaks TLS: ask https://%s", c.base, c.base.Host)
+		}
 		return rhumb.Errorf(rhumb.KindUnavailable, "%s answers %q, which is not Rhumb's admin API: check the address", c.base, resp.Status)
 	}
 	return asError(body.Error)
@@ -167,6 +214,9 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	}
 	defer resp.Body.Close()
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(answer); err != nil {
+		if ctx.Err() != nil {
+			return c.unreachable(ctx, err)
+		}
 		return rhumb.Errorf(rhumb.KindUnavailable, "%s%s: answer cut off or not JSON: %w", c.base, path, err)
 	}
 	return nil

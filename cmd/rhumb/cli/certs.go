@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/configstore/embedded"
 	"github.com/rhumbmq/rhumb/internal/certs"
@@ -123,16 +124,22 @@ func certsIssue(all *certWork) *cobra.Command {
 	w := &certMaking{certWork: all}
 	var hosts []string
 	var client bool
+	access := ""
 	c := &cobra.Command{Use: "issue NAME…", Short: "Make certificates of regions, or of clients of the HTTP API", Args: between(1, -1, "a NAME or several"),
 		Long: "Makes region-NAME.crt and region-NAME.key (client-NAME with --client), signed by the CA in --dir. --host names\n" +
-			"where browsers and Kafka clients reach the region; links between regions do not look at that. With\n" +
-			"--config-store, the CA must be the one of the store's mesh.",
-		Example: "  rhumb certs issue us eu ap\n  rhumb certs issue us --host kafka.us.example --host 192.0.2.7 --force",
+			"where browsers and Kafka clients reach the region; links between regions do not look at that. --role is what\n" +
+			"a client may do in the HTTP API: without it, nothing. With --config-store, the CA must be the one of the\n" +
+			"store's mesh.",
+		Example: "  rhumb certs issue us eu ap\n  rhumb certs issue us --host kafka.us.example --host 192.0.2.7 --force\n" +
+			"  rhumb certs issue alice --client --role operator",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := w.checkValid(c); err != nil {
 				return err
 			}
 			role := certs.RoleRegion
+			if err := checkAccess(client, access); err != nil {
+				return usage(c, err)
+			}
 			if client {
 				role, hosts = certs.RoleClient, nil
 			}
@@ -141,15 +148,29 @@ func certsIssue(all *certWork) *cobra.Command {
 					return usage(c, fmt.Errorf("%s name %q must match [a-z][a-z0-9-]{0,31}", role, name))
 				}
 			}
-			return w.issue(c, role, args, hosts)
+			return w.issue(c, role, args, certs.Options{Hosts: hosts, Valid: w.valid, Replace: w.force, Access: access})
 		}}
 	w.makeFlags(c, certs.ValidLeaf)
 	c.Flags().StringSliceVar(&hosts, "host", localHosts, "name or address by which clients reach the region; may be given several times")
 	c.Flags().BoolVar(&client, "client", false, "the names are those of clients")
+	c.Flags().StringVar(&access, "role", "", "what the clients may do in the HTTP API: viewer, operator or admin (default: nothing)")
+	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"viewer", "operator", "admin"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-func (w *certMaking) issue(c *cobra.Command, role certs.Role, names, hosts []string) error {
+// checkAccess refuses a role that is none, or of no client.
+func checkAccess(client bool, access string) error {
+	if access == "" {
+		return nil
+	}
+	if !client {
+		return errors.New("--role is for clients: give --client, too")
+	}
+	_, err := admin.ParseRole(access)
+	return err
+}
+
+func (w *certMaking) issue(c *cobra.Command, role certs.Role, names []string, o certs.Options) error {
 	folder := certs.NewFolder(w.dir)
 	ca, err := folder.CA()
 	if err != nil {
@@ -160,7 +181,7 @@ func (w *certMaking) issue(c *cobra.Command, role certs.Role, names, hosts []str
 	}
 	var made []string
 	for _, name := range names {
-		if _, err := folder.Issue(role, name, certs.Options{Hosts: hosts, Valid: w.valid, Replace: w.force}); err != nil {
+		if _, err := folder.Issue(role, name, o); err != nil {
 			return errors.Join(w.printMade(c, role, made, ca.Mesh), err)
 		}
 		cert, _ := folder.Files(role, name)
@@ -245,6 +266,10 @@ func certTable(out io.Writer, all []certs.Listed) {
 		if !l.Expires.IsZero() {
 			end = l.Expires.Format(time.RFC3339)
 		}
-		row(out, filepath.Base(l.File), l.Role, l.Name, mesh, end, l.Fingerprint, strings.Join(l.Problems, "; "))
+		role := string(l.Role)
+		if l.Access != "" {
+			role += " (" + l.Access + ")"
+		}
+		row(out, filepath.Base(l.File), role, l.Name, mesh, end, l.Fingerprint, strings.Join(l.Problems, "; "))
 	}
 }

@@ -18,7 +18,8 @@ const defaultAddr = "http://127.0.0.1:8080"
 
 // target is the flags and environment that say which region to ask.
 type target struct {
-	addr, region, token, caCert string
+	addr, region             string
+	token, caCert, cert, key string
 }
 
 // flags adds --addr and --region to a command and its children.
@@ -38,10 +39,11 @@ func (t *target) env() {
 		t.addr = defaultAddr
 	}
 	t.token, t.caCert = os.Getenv("RHUMB_TOKEN"), os.Getenv("RHUMB_CACERT")
+	t.cert, t.key = os.Getenv("RHUMB_CERT"), os.Getenv("RHUMB_KEY")
 }
 
 func (t *target) dial(url string) (*client.Client, error) {
-	return client.New(client.Config{URL: url, Token: t.token, CACert: t.caCert})
+	return client.New(client.Config{URL: url, Token: t.token, CACert: t.caCert, Cert: t.cert, Key: t.key})
 }
 
 // connect gives a client for the region that is meant.

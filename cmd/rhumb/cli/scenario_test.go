@@ -103,7 +103,7 @@ func newScenario(t *testing.T, archive *txtar.Archive) *scenario {
 		r.SetMesh(entries, edges)
 	}
 	s.regions["us"].SetLinks(admintest.Link(s.regions["eu"]))
-	for _, name := range []string{"RHUMB_TOKEN", "RHUMB_CACERT"} {
+	for _, name := range []string{"RHUMB_TOKEN", "RHUMB_CACERT", "RHUMB_CERT", "RHUMB_KEY"} {
 		t.Setenv(name, "")
 	}
 	t.Setenv("RHUMB_ADDR", s.servers["us"].URL)

@@ -160,8 +160,26 @@ type Retention struct {
 
 // Admin guards the HTTP API.
 type Admin struct {
-	Token     string `yaml:"token" doc:"Bearer token that the HTTP API asks for, at least 16 bytes. Empty: none."`
-	TokenFile string `yaml:"token_file" doc:"File that holds the token instead; white space at its end is ignored."`
+	Token        string             `yaml:"token" doc:"Bearer token of an admin of the HTTP API, at least 16 bytes. Empty: none. Without any token, and without tls.ca at the listener, whoever reaches it is an admin."`
+	TokenFile    string             `yaml:"token_file" doc:"File that holds the token instead; white space at its end is ignored. It may be replaced while the region runs."`
+	Tokens       []AdminToken       `yaml:"tokens,omitempty" doc:"More tokens, of people and programs that may do less."`
+	Certificates []AdminCertificate `yaml:"certificates,omitempty" doc:"Roles of client certificates, for admin listeners with tls.ca. The first rule that fits counts; without one, the role that rhumb certs issue --client --role wrote into the certificate, else none."`
+	Hosts        []string           `yaml:"hosts,omitempty" doc:"Names by which clients reach the HTTP API, besides IP addresses, localhost and the host of advertise. Others are refused."`
+}
+
+// AdminToken is a token with a role.
+type AdminToken struct {
+	Name      string `yaml:"name" doc:"Who it is given to, for the audit lines. Required."`
+	Role      string `yaml:"role" doc:"viewer (states, figures, documents), operator (topics, records, links, too) or admin. Required."`
+	TokenFile string `yaml:"token_file" doc:"File that holds the token, at least 16 bytes. It may be replaced while the region runs; while it is gone nobody has the token. Required."`
+}
+
+// AdminCertificate gives a role to client certificates. One of CN, OU and SAN is set.
+type AdminCertificate struct {
+	CN   string `yaml:"cn,omitempty" doc:"The subject's common name."`
+	OU   string `yaml:"ou,omitempty" doc:"One of the subject's organizational units."`
+	SAN  string `yaml:"san,omitempty" doc:"One of the subject's alternative names: a DNS name, a URI, an e-mail or an IP address."`
+	Role string `yaml:"role" doc:"viewer, operator or admin. Required."`
 }
 
 // Defaults gives the configuration of an empty file. It lacks region.name and

@@ -234,6 +234,28 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
+func TestAdminCallersAreChecked(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"{tokens: [{name: a, role: viewer, token_file: f}, {name: b, role: admin, token_file: f}], certificates: [{ou: x, role: operator}], hosts: [a.example]}", ""},
+		{"{tokens: [{name: a, role: root, token_file: f}]}", "admin.tokens[0].role: must be viewer, operator, admin"},
+		{"{tokens: [{name: a, role: viewer, token_file: f}, {name: a, role: viewer, token_file: f}]}", "admin.tokens[1].name"},
+		{"{tokens: [{name: local, role: viewer, token_file: f}]}", "admin.tokens[0].name"},
+		{"{tokens: [{name: a b, role: viewer, token_file: f}]}", "admin.tokens[0].name"},
+		{"{tokens: [{role: viewer, token_file: f}]}", "admin.tokens[0].name"},
+		{"{tokens: [{name: a, role: viewer}]}", "admin.tokens[0].token_file: is required"},
+		{"{certificates: [{role: viewer}]}", "admin.certificates[0]: wants one of cn, ou and san"},
+		{"{certificates: [{cn: a, san: b, role: viewer}]}", "admin.certificates[0]: wants one"},
+		{"{certificates: [{cn: a}]}", "admin.certificates[0].role"},
+		{"{hosts: ['http://x']}", "admin.hosts[0]"},
+		{"{hosts: ['x:80']}", "admin.hosts[0]"},
+	} {
+		_, err := Parse([]byte(minimal + "admin: " + c.text + "\n"))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.text, err)
+		}
+	}
+}
+
 func TestValuesReadWhatTheyWrite(t *testing.T) {
 	for text, want := range map[string]Bytes{"0": 0, "-1": -1, "1048588": 1048588, "1B": 1, "64KiB": 64 << 10, "1 GiB": 1 << 30, "8TiB": 8 << 40} {
 		got, err := ParseBytes(text)

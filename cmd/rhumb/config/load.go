@@ -139,6 +139,9 @@ func (c *Config) resolve(dir string) error {
 	if c.ConfigStore.Embedded != nil {
 		paths = append(paths, &c.ConfigStore.Embedded.Path)
 	}
+	for i := range c.Admin.Tokens {
+		paths = append(paths, &c.Admin.Tokens[i].TokenFile)
+	}
 	for i := range c.Listeners {
 		if t := c.Listeners[i].TLS; t != nil {
 			paths = append(paths, &t.CA, &t.Cert, &t.Key)

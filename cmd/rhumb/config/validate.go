@@ -10,9 +10,6 @@ import (
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
-// minToken is the length below which a token is a word that can be guessed.
-const minToken = 16
-
 // Validate checks all fields, alone and together. The configuration must be
 // complete, as Load and Parse make it.
 func (c *Config) Validate() error {
@@ -156,16 +153,6 @@ func (c *Config) checkKafka() error {
 	return nil
 }
 
-func (c *Config) checkAdmin() error {
-	if c.Admin.Token != "" && len(c.Admin.Token) < minToken {
-		return refuse("admin.token", "has %d bytes, at least %d are needed", len(c.Admin.Token), minToken)
-	}
-	if strings.ContainsFunc(c.Admin.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return refuse("admin.token", "must be of visible ASCII without spaces")
-	}
-	return nil
-}
-
 func (c *Config) checkListeners() error {
 	if len(c.Listeners) > 64 {
 		return refuse("listeners", "has %d, at most 64 are allowed", len(c.Listeners))
@@ -229,8 +216,8 @@ func (c *Config) checkListener(l *Listener, at string) error {
 	if err := l.checkClients(at); err != nil {
 		return err
 	}
-	if l.Protocol == ProtocolAdmin && !isLoopback(host) && c.Admin.Token == "" && (l.TLS == nil || l.TLS.CA == "") {
-		return refuse(at+".bind", "%s is not loopback: set admin.token or admin.token_file, or tls.ca for client certificates", l.Bind)
+	if l.Protocol == ProtocolAdmin && !isLoopback(host) && c.Admin.Token == "" && len(c.Admin.Tokens) == 0 && (l.TLS == nil || l.TLS.CA == "") {
+		return refuse(at+".bind", "%s is not loopback: set admin.token_file or admin.tokens, or tls.ca for client certificates", l.Bind)
 	}
 	return nil
 }

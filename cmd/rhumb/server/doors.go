@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker"
@@ -116,6 +117,10 @@ func (s *Server) accounts() broker.Accounts {
 func (s *Server) openAdmin(context.Context) error {
 	data, mesh := s.room.store.Identity()
 	live := admin.Live{Region: s.room.region, Broker: s.room.broker}
+	var err error
+	if s.in.tokens, err = s.openTokens(); err != nil {
+		return err
+	}
 	for _, l := range s.listeners(config.ProtocolAdmin) {
 		cfg := admin.Config{
 			Identity: admin.Identity{
@@ -126,14 +131,17 @@ func (s *Server) openAdmin(context.Context) error {
 			Documents: broker.Documents{View: s.room.view, By: s.writer()},
 			Members:   members{broker.Documents{View: s.room.view, By: s.writer()}, s}, Drain: s.drain,
 			Links: s.links, Divergence: s.divergence(), AutoCreate: s.cfg.Kafka.AutoCreate, Regions: s.regions, Edges: s.edges, Health: s.health,
-			Metrics: s.metrics(), Token: s.cfg.Admin.Token,
+			Metrics: s.metrics(), Tokens: s.in.tokens, Hosts: slices.Clone(s.cfg.Admin.Hosts),
 			StopGrace: time.Second, Logger: s.log,
 		}
 		if host, _, err := net.SplitHostPort(advertised(l)); err == nil {
-			cfg.Hosts = []string{host}
+			cfg.Hosts = append(cfg.Hosts, host)
 		}
 		if l.TLS != nil {
-			cfg.TLS = certs.AdminServer(s.in.certs[l.Name], mesh)
+			cfg.TLS = certs.AdminServer(s.in.certs[l.Name])
+			if l.TLS.CA != "" {
+				cfg.Certificates = s.certificateRole(s.in.certs[l.Name], mesh)
+			}
 		}
 		a, err := admin.New(cfg)
 		if err != nil {

@@ -32,6 +32,7 @@ func (s *Server) health() admin.Health {
 		problem("configuration store", v.State.String(), "%v; the last good copy is in force, changes wait", v.Err)
 	}
 	s.certificateProblems(problem)
+	s.tokenProblems(problem)
 	s.twiceProblems(problem)
 	s.backlogProblems(problem)
 	if s.standingProblems(problem) {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 
+	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
 	"github.com/rhumbmq/rhumb/internal/certs"
 )
@@ -12,9 +13,10 @@ import (
 // inputs is what the configuration names and the server opens before anything
 // is made or registered, so that what is wrong there leaves no trace.
 type inputs struct {
-	certs map[string]*certs.Source  // by listener
-	tcp   map[string]net.Listener   // of listeners with port 0
-	udp   map[string]net.PacketConn // the same for geo
+	tokens *admin.Tokens             // of the HTTP API
+	certs  map[string]*certs.Source  // by listener
+	tcp    map[string]net.Listener   // of listeners with port 0
+	udp    map[string]net.PacketConn // the same for geo
 }
 
 // openCerts reads the certificates of all listeners.
