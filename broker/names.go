@@ -123,6 +123,13 @@ func (b *Broker) ofMesh(t *TopicInfo) bool {
 	return known && doc.Configs != nil || b.cfg.Names.Travels(t.Topic) && doc.Deletions == t.Deletions
 }
 
+// TopicInMesh reports whether a topic's own settings are the mesh's, the same in all
+// regions, and gives the version of its document, 0 if it has none.
+func (b *Broker) TopicInMesh(t *TopicInfo) (version uint64, ofMesh bool) {
+	doc, _ := b.document(t)
+	return doc.Version, b.ofMesh(t)
+}
+
 // alterInMesh changes a topic's settings in the mesh's document and then here; the
 // other regions follow. The first change of a topic starts from what this region has.
 func (b *Broker) alterInMesh(ctx context.Context, t *TopicInfo, change func(map[string]string) (map[string]string, error)) error {

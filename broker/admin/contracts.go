@@ -16,8 +16,36 @@ type Topics interface {
 	// CreateTopic makes a topic and waits until it can be used. Partitions of 0
 	// mean the region's default. KindExists if it is there.
 	CreateTopic(ctx context.Context, t rhumb.Topic, partitions int32, configs map[string]string) (Topic, error)
-	// DeleteTopic deletes a topic wherever the namespace's policy says.
-	DeleteTopic(ctx context.Context, t rhumb.Topic) error
+	// DeleteTopic deletes a topic in this region or in the mesh; an empty scope leaves
+	// that to its namespace. KindUnavailable if the mesh's needs a store that is down.
+	DeleteTopic(ctx context.Context, t rhumb.Topic, scope string) error
+	TopicChanges
+}
+
+// TopicChanges is what the API needs to change topics that are there.
+type TopicChanges interface {
+	// GrowTopic gives a topic so many partitions and waits until they can be used.
+	GrowTopic(ctx context.Context, t rhumb.Topic, partitions int32) error
+	// Settings lists what holds for a topic, by name.
+	Settings(rhumb.Topic) (TopicSettings, error)
+	// AlterSettings sets and unsets settings of a topic, all or none.
+	AlterSettings(ctx context.Context, t rhumb.Topic, set map[string]string, unset []string) error
+}
+
+// TopicSettings is what holds for a topic.
+type TopicSettings struct {
+	Mesh     bool   // its own settings are the same in all regions
+	Version  uint64 // of its document, 0: it has none
+	Settings []Setting
+}
+
+// Setting is one of a topic's settings.
+type Setting struct {
+	Name   string
+	Value  string
+	Source string // topic, namespace, node, region, file or default
+	Effect bool   // else it is kept and does nothing
+	Doc    string
 }
 
 // Logs is what the API needs to look at partitions.

@@ -54,15 +54,6 @@ func (l Live) CreateTopic(ctx context.Context, name rhumb.Topic, partitions int3
 	return t, nil
 }
 
-// DeleteTopic deletes a topic; links carry its deletion count on.
-func (l Live) DeleteTopic(ctx context.Context, name rhumb.Topic) error {
-	t, found := l.Broker.Topic(name)
-	if !found {
-		return rhumb.Errorf(rhumb.KindNotFound, "topic %s does not exist", name.Short())
-	}
-	return l.Broker.DeleteTopic(ctx, t)
-}
-
 // State gives a partition's figures.
 func (l Live) State(ref rhumb.PartitionRef) (State, bool) {
 	st, there := l.Region.State(ref)

@@ -51,14 +51,19 @@ func (s *Server) topicCreate(r *http.Request) (any, error) {
 	return topicJSON(t), nil
 }
 
-// topicDelete answers DELETE /topics/{tenant}/{namespace}/{topic} with the topic as it was.
+// topicDelete answers DELETE /topics/{tenant}/{namespace}/{topic}?scope=SCOPE with the
+// topic as it was.
 func (s *Server) topicDelete(r *http.Request) (any, error) {
 	t, err := s.topicOf(r)
 	if err != nil {
 		return nil, err
 	}
 	changes(r, "topic %s", t.Name.Short())
-	if err := s.cfg.Topics.DeleteTopic(r.Context(), t.Name); err != nil {
+	scope := r.URL.Query().Get("scope")
+	if scope != "" && scope != "mesh" && scope != "region" {
+		return nil, rhumb.Errorf(rhumb.KindInvalid, "scope must be mesh or region, not %q", scope)
+	}
+	if err := s.cfg.Topics.DeleteTopic(r.Context(), t.Name, scope); err != nil {
 		return nil, err
 	}
 	return topicJSON(t), nil

@@ -7,6 +7,7 @@ package admintest
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -133,6 +134,13 @@ func (t *topic) snapshot() admin.Topic {
 	return out
 }
 
+// newLog makes an empty log; the caller holds the lock.
+func (r *Region) newLog() *Log {
+	r.nextID++
+	life := rhumb.Life{byte(r.Identity.Number), 0xaa, byte(r.nextID)}
+	return &Log{region: r, ref: rhumb.PartitionRef{Shard: 1, ID: r.nextID}, state: admin.State{Life: life, LeaderEpoch: 1, OwnLast: rhumb.NoOffset}}
+}
+
 // CreateTopic makes a topic of empty logs; lives count up from the region's number.
 func (r *Region) CreateTopic(_ context.Context, name rhumb.Topic, partitions int32, configs map[string]string) (admin.Topic, error) {
 	var out admin.Topic
@@ -145,10 +153,7 @@ func (r *Region) CreateTopic(_ context.Context, name rhumb.Topic, partitions int
 		t := &topic{Topic: admin.Topic{Name: name, ID: rhumb.UUID{4, byte(len(r.topics) + 1)}, Configs: configs,
 			CreatedAt: 1_700_000_000_000}}
 		for range max(partitions, 1) {
-			r.nextID++
-			life := rhumb.Life{byte(r.Identity.Number), 0xaa, byte(r.nextID)}
-			t.logs = append(t.logs, &Log{region: r, ref: rhumb.PartitionRef{Shard: 1, ID: r.nextID},
-				state: admin.State{Life: life, LeaderEpoch: 1, OwnLast: rhumb.NoOffset}})
+			t.logs = append(t.logs, r.newLog())
 		}
 		r.topics[name] = t
 		out = t.snapshot()
@@ -157,8 +162,45 @@ func (r *Region) CreateTopic(_ context.Context, name rhumb.Topic, partitions int
 }
 
 // DeleteTopic forgets a topic.
-func (r *Region) DeleteTopic(_ context.Context, name rhumb.Topic) error {
+func (r *Region) DeleteTopic(_ context.Context, name rhumb.Topic, _ string) error {
 	r.change(func() { delete(r.topics, name) })
+	return nil
+}
+
+// GrowTopic adds empty logs to a topic.
+func (r *Region) GrowTopic(_ context.Context, name rhumb.Topic, partitions int32) error {
+	r.change(func() {
+		for t := r.topics[name]; len(t.logs) < int(partitions); {
+			t.logs = append(t.logs, r.newLog())
+		}
+	})
+	return nil
+}
+
+// Settings lists a topic's own settings, and one more that is not its own.
+func (r *Region) Settings(name rhumb.Topic) (admin.TopicSettings, error) {
+	t, _ := r.Topic(name)
+	out := admin.TopicSettings{Mesh: true, Version: 3}
+	for _, key := range slices.Sorted(maps.Keys(t.Configs)) {
+		out.Settings = append(out.Settings, admin.Setting{Name: key, Value: t.Configs[key], Source: "topic", Effect: true})
+	}
+	out.Settings = append(out.Settings, admin.Setting{Name: "segment.ms", Value: "604800000", Source: "default", Doc: "Kept."})
+	return out, nil
+}
+
+// AlterSettings changes a topic's own settings.
+func (r *Region) AlterSettings(_ context.Context, name rhumb.Topic, set map[string]string, unset []string) error {
+	r.change(func() {
+		t := r.topics[name]
+		t.Configs = maps.Clone(t.Configs)
+		if t.Configs == nil {
+			t.Configs = map[string]string{}
+		}
+		maps.Copy(t.Configs, set)
+		for _, key := range unset {
+			delete(t.Configs, key)
+		}
+	})
 	return nil
 }
 

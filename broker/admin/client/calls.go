@@ -72,11 +72,35 @@ func (c *Client) CreateTopic(ctx context.Context, spec api.TopicSpec) (api.Topic
 	return t, err
 }
 
-// DeleteTopic deletes a topic and gives it as it was.
-func (c *Client) DeleteTopic(ctx context.Context, t rhumb.Topic) (api.Topic, error) {
+// DeleteTopic deletes a topic in its region or in the mesh, and gives it as it was.
+// An empty scope is its namespace's.
+func (c *Client) DeleteTopic(ctx context.Context, t rhumb.Topic, scope string) (api.Topic, error) {
 	var was api.Topic
-	err := c.call(ctx, "DELETE", topicPath(t), nil, nil, &was)
+	query := url.Values{}
+	if scope != "" {
+		query.Set("scope", scope)
+	}
+	err := c.call(ctx, "DELETE", topicPath(t), query, nil, &was)
 	return was, err
+}
+
+// GrowTopic gives a topic so many partitions.
+func (c *Client) GrowTopic(ctx context.Context, t rhumb.Topic, partitions int32) (api.Topic, error) {
+	var now api.Topic
+	err := c.call(ctx, "POST", topicPath(t)+"/partitions", nil, api.PartitionsChange{Partitions: partitions}, &now)
+	return now, err
+}
+
+// TopicSettings asks for what holds for a topic.
+func (c *Client) TopicSettings(ctx context.Context, t rhumb.Topic) (api.TopicSettings, error) {
+	return get[api.TopicSettings](ctx, c, topicPath(t)+"/configs", nil)
+}
+
+// AlterTopic changes settings of a topic and gives what holds then.
+func (c *Client) AlterTopic(ctx context.Context, t rhumb.Topic, change api.SettingsChange) (api.TopicSettings, error) {
+	var now api.TopicSettings
+	err := c.call(ctx, "POST", topicPath(t)+"/configs", nil, change, &now)
+	return now, err
 }
 
 // Gaps asks for the gap records of a topic, or of all topics for the zero one.

@@ -36,9 +36,12 @@ func (a *asking) ask(c *cobra.Command, fn func(*client.Client) error) error {
 
 func topicCommand() *cobra.Command {
 	a := &asking{}
-	c := &cobra.Command{Use: "topic", Short: "List, describe, create and delete topics", Args: cobra.NoArgs, RunE: helpOnly}
+	c := &cobra.Command{Use: "topic", Short: "List, describe, create, change and delete topics", Args: cobra.NoArgs, RunE: helpOnly,
+		Long: "A topic of a namespace that flows between regions is the same in all of them: it is made, grows, is configured and\n" +
+			"is deleted in one, and within seconds in the others, or when they are back. Creating and growing need no\n" +
+			"configuration store; changing settings, and deleting in the whole mesh, do."}
 	a.flags(c)
-	c.AddCommand(topicList(a), topicDescribe(a), topicCreate(a), topicDelete(a))
+	c.AddCommand(topicList(a), topicDescribe(a), topicCreate(a), topicDelete(a), topicPartitions(a), topicConfigs(a))
 	return c
 }
 
@@ -63,16 +66,7 @@ func topicList(a *asking) *cobra.Command {
 		}}
 }
 
-func topicDescribe(a *asking) *cobra.Command {
-	return &cobra.Command{Use: "describe TOPIC", Short: "Show a topic's partitions, with watermarks and floors per origin",
-		Args: exactly(1, "one TOPIC"), ValidArgsFunction: a.completeTopics(0),
-		RunE: func(c *cobra.Command, args []string) error {
-			return askTopic(a, c, args[0], (*client.Client).Describe, describeTable)
-		}}
-}
-
-func describeTable(w io.Writer, t api.TopicDetail) {
-	fmt.Fprintf(w, "topic %s, id %s, created %s, %s\n\n", short(t.Topic.Topic), t.ID, when(t.CreatedAt), configText(t.Configs))
+func logsTable(w io.Writer, t api.TopicDetail) {
 	row(w, "PARTITION", "LIFE", "START", "END", "FLUSHED", "EPOCH", "SIZE")
 	for _, p := range t.Logs {
 		if !p.Ready {
@@ -137,16 +131,6 @@ func topicCreate(a *asking) *cobra.Command {
 	c.Flags().Int32Var(&spec.Partitions, "partitions", 0, "how many (default: the region's)")
 	c.Flags().StringToStringVar(&spec.Configs, "config", nil, "settings, as NAME=VALUE")
 	return c
-}
-
-func topicDelete(a *asking) *cobra.Command {
-	return &cobra.Command{Use: "delete TOPIC", Short: "Delete a topic and its records wherever its namespace's policy says",
-		Args: exactly(1, "one TOPIC"), ValidArgsFunction: a.completeTopics(0),
-		RunE: func(c *cobra.Command, args []string) error {
-			return askTopic(a, c, args[0], (*client.Client).DeleteTopic, func(w io.Writer, was api.Topic) {
-				fmt.Fprintf(w, "deleted %s\n", short(was.Topic))
-			})
-		}}
 }
 
 // askTopic makes one call about a named topic and prints the answer.
