@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -107,7 +108,7 @@ func (c Config) resolve() (effective, error) {
 	if c.TLS != (TLS{}) {
 		a.Scheme = "https"
 	}
-	tlsConfig, err := c.tls(env.TLSConfig)
+	tlsConfig, err := c.tls(a.Address, env.TLSConfig)
 	if err != nil {
 		return effective{}, rhumb.Errorf(rhumb.KindInvalid, "configstore: consul: tls: %w", err)
 	}
@@ -141,9 +142,9 @@ func (c Config) resolve() (effective, error) {
 // tls gives the TLS side of the client. Files that it names are read again when
 // they change; a folder of CAs and an unchecked server, which only the environment
 // can ask for, are taken as they are now.
-func (c Config) tls(env api.TLSConfig) (*tls.Config, error) {
+func (c Config) tls(address string, env api.TLSConfig) (*tls.Config, error) {
 	files := certs.Files{CA: cmp.Or(c.TLS.CA, env.CAFile), Cert: cmp.Or(c.TLS.Cert, env.CertFile), Key: cmp.Or(c.TLS.Key, env.KeyFile)}
-	name := cmp.Or(c.TLS.ServerName, env.Address)
+	name := cmp.Or(c.TLS.ServerName, env.Address, hostOf(address))
 	if c.TLS.CA == "" && (env.InsecureSkipVerify || env.CAPath != "") {
 		env.CAFile, env.CertFile, env.KeyFile, env.Address = files.CA, files.Cert, files.Key, name
 		return api.SetupTLSConfig(&env)
@@ -157,3 +158,15 @@ func (c Config) tls(env api.TLSConfig) (*tls.Config, error) {
 	}
 	return certs.Client(source, name), nil
 }
+
+// hostOf gives the host of an address that [CheckAddress] took.
+func hostOf(addr string) string {
+	if _, rest, ok := strings.Cut(addr, "://"); ok {
+		addr = rest
+	}
+	addr, _, _ = strings.Cut(addr, "/")
+	host, _, _ := net.SplitHostPort(addr)
+	return host
+}
+
+func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

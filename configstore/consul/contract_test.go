@@ -1,6 +1,7 @@
 package consul_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,8 @@ func agentNeeded(t *testing.T) {
 		t.Skip("a real Consul takes its time")
 	}
 }
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func open(t *testing.T, cfg consul.Config) *consul.Store {
 	t.Helper()

@@ -3,7 +3,6 @@ package consul
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -13,6 +12,10 @@ import (
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
+// ErrDenied says that Consul lets the token not do what is needed. Errors that wrap
+// it say what to do.
+var ErrDenied = errors.New("access denied")
+
 // explain gives an error of Consul's API its kind, and says what to do where the
 // cause is known. Whoever was told to stop hears why instead.
 func (s *Store) explain(ctx context.Context, doing string, err error) error {
@@ -21,10 +24,6 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	}
-	var kind *rhumb.Error
-	if errors.As(err, &kind) {
-		return err
 	}
 	var status api.StatusError
 	if errors.As(err, &status) {
@@ -41,7 +40,7 @@ func (s *Store) explainStatus(doing string, err api.StatusError) error {
 	kind, next := rhumb.KindUnavailable, ""
 	switch err.Code {
 	case http.StatusForbidden, http.StatusUnauthorized:
-		kind, next = rhumb.KindForbidden, "; give config_store.consul.token_file a token with the policy that docs/first-mesh.md shows"
+		kind, next = rhumb.KindForbidden, tokenAdvice
 	case http.StatusBadRequest:
 		kind = rhumb.KindInvalid
 	case http.StatusRequestEntityTooLarge:
@@ -49,17 +48,23 @@ func (s *Store) explainStatus(doing string, err api.StatusError) error {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect, http.StatusNotFound:
 		next = "; is there a Consul agent at this address?"
 	}
-	text := fmt.Sprintf("%d %s", err.Code, http.StatusText(err.Code))
-	if err.Body != "" {
-		text += ": " + err.Body[:min(len(err.Body), 300)]
+	text := err.Body[:min(len(err.Body), 300)]
+	if text == "" {
+		text = http.StatusText(err.Code)
 	}
-	return rhumb.Errorf(kind, "configstore: consul at %s: %s: %s%s", s.address, doing, text, next)
+	if kind == rhumb.KindForbidden {
+		return rhumb.Errorf(kind, "configstore: consul at %s: %s: %w: %s%s", s.address, doing, ErrDenied, text, next)
+	}
+	return rhumb.Errorf(kind, "configstore: consul at %s: %s: status %d: %s%s", s.address, doing, err.Code, text, next)
 }
+
+// tokenAdvice ends errors that another token would mend.
+const tokenAdvice = "; give config_store.consul.token_file a token with the policy that docs/first-mesh.md shows"
 
 // filtered is a list that may lack what the token may not read.
 func (s *Store) filtered(doing string) error {
-	return rhumb.Errorf(rhumb.KindForbidden, "configstore: consul at %s: %s: the token may not read all documents, so that some would seem lost; give config_store.consul.token_file a token with the policy that docs/first-mesh.md shows",
-		s.address, doing)
+	return rhumb.Errorf(rhumb.KindForbidden, "configstore: consul at %s: %s: %w: the token may not read all documents, so that some would seem lost%s",
+		s.address, doing, ErrDenied, tokenAdvice)
 }
 
 func conflict(key string) error {

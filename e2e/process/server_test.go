@@ -44,7 +44,7 @@ func TestServerRefusesWrongFiles(t *testing.T) {
 		"not YAML":             {"region: [\n", "line"},
 		"admin for everybody":  {"region: {name: us}\ndata_dir: data\nlisteners: [{protocol: admin, bind: \"0.0.0.0:0\", advertise: \"a.example:80\"}]\n", "set admin.token"},
 		"geo without TLS":      {"region: {name: us}\ndata_dir: data\nlisteners: [{protocol: geo, bind: \"127.0.0.1:0\"}]\n", "tls: is required"},
-		"what is not built":    {"region: {name: us}\ndata_dir: data\nconfig_store: {consul: {}}\n", "not in this version"},
+		"two stores":           {"region: {name: us}\ndata_dir: data\nconfig_store: {consul: {}, embedded: {path: x}}\n", "one configuration store"},
 		"certificates missing": {"region: {name: us}\ndata_dir: data\nlisteners: [{protocol: kafka, bind: \"127.0.0.1:0\", tls: {cert: no.crt, key: no.key}}]\n", "no.crt"},
 	} {
 		dir := t.TempDir()

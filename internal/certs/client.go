@@ -10,9 +10,8 @@ import (
 
 // Client gives the TLS configuration of a client of somebody else's server, such
 // as Consul, which need not know of meshes: the server's certificate must be of
-// the source's CAs (the system's, if it has none) and of the name that was dialled,
-// or of serverName if that is given. The own certificate, if there is one, is shown
-// when the server asks.
+// the source's CAs (the system's, if it has none) and of serverName, a name or an IP
+// address. The own certificate, if there is one, is shown when the server asks.
 func Client(src *Source, serverName string) *tls.Config {
 	c := &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -33,9 +32,9 @@ func Client(src *Source, serverName string) *tls.Config {
 		if _, err := verify(src.Current(), cs, x509.ExtKeyUsageServerAuth); err != nil {
 			return err
 		}
-		if err := cs.PeerCertificates[0].VerifyHostname(cs.ServerName); err != nil {
+		if err := cs.PeerCertificates[0].VerifyHostname(serverName); err != nil {
 			return rhumb.Errorf(rhumb.KindForbidden, "certs: certificate of another server at %s, valid until %s: %w",
-				cs.ServerName, cs.PeerCertificates[0].NotAfter.UTC().Format(time.RFC3339), err)
+				serverName, cs.PeerCertificates[0].NotAfter.UTC().Format(time.RFC3339), err)
 		}
 		return nil
 	}

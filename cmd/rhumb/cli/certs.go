@@ -12,7 +12,6 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/configstore"
-	"github.com/rhumbmq/rhumb/configstore/embedded"
 	"github.com/rhumbmq/rhumb/internal/certs"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -50,7 +49,7 @@ func certsCommand() *cobra.Command {
 }
 
 func (w *certMaking) makeFlags(c *cobra.Command, valid time.Duration) {
-	c.Flags().StringVar(&w.store, "config-store", "", "directory of the embedded configuration store")
+	c.Flags().StringVar(&w.store, "config-store", "", storeHelp)
 	c.Flags().DurationVar(&w.valid, "valid", valid, "how long the certificate is valid")
 	c.Flags().BoolVar(&w.force, "force", false, "make a new key and certificate in place of those that are there")
 }
@@ -66,7 +65,7 @@ func (w *certMaking) checkValid(c *cobra.Command) error {
 func certsInit(all *certWork) *cobra.Command {
 	w := &certMaking{certWork: all}
 	var mesh string
-	c := &cobra.Command{Use: "init --config-store DIR", Short: "Make the mesh, if there is none yet, and its CA", Args: exactly(0, "none"),
+	c := &cobra.Command{Use: "init --config-store STORE", Short: "Make the mesh, if there is none yet, and its CA", Args: exactly(0, "none"),
 		Long: "Makes ca.crt and ca.key. A CA belongs to one mesh, whose id stands in the configuration store: init makes the\n" +
 			"mesh there if it is new. --mesh names the id instead, on a machine that has no store. What was left by an init\n" +
 			"that was stopped in the middle is finished. --force makes another CA: it does not stand behind what the old one\n" +
@@ -102,7 +101,7 @@ func (w *certMaking) meshID(c *cobra.Command, text string) (rhumb.UUID, error) {
 		}
 		return id, nil
 	}
-	store, err := embedded.Open(embedded.Config{Dir: w.store})
+	store, err := openStore(w.store, false)
 	if err != nil {
 		return rhumb.UUID{}, err
 	}
@@ -195,14 +194,14 @@ func (w *certMaking) checkStore(c *cobra.Command, mesh rhumb.UUID) error {
 	if w.store == "" {
 		return nil
 	}
-	store, err := embedded.Open(embedded.Config{Dir: w.store, Existing: true})
+	store, err := openStore(w.store, true)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 	view, err := configstore.OpenView(c.Context(), configstore.ViewConfig{Store: store, Keeper: &configstore.MemoryKeeper{}})
 	if err != nil {
-		return err
+		return noMesh(w.store, err)
 	}
 	if of := view.Mesh().UUID; of != mesh {
 		return rhumb.Errorf(rhumb.KindForbidden, "the CA in %s is of mesh %s, the configuration store of mesh %s: name the right --dir or --config-store", w.dir, mesh, of)

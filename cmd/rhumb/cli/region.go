@@ -10,7 +10,6 @@ import (
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
 	"github.com/rhumbmq/rhumb/configstore"
-	"github.com/rhumbmq/rhumb/configstore/embedded"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -29,17 +28,17 @@ type regionRow struct {
 }
 
 // regionWork is what the commands about regions share: they ask a region, or use the
-// embedded configuration store of this host while none runs.
+// configuration store itself while none runs.
 type regionWork struct {
 	asking
-	store string // directory of the embedded store, empty to ask a region
+	store string // as --config-store names it, empty to ask a region
 }
 
 func regionCommand() *cobra.Command {
 	w := &regionWork{}
 	c := &cobra.Command{Use: "region", Short: "Register, watch, drain and remove the regions of a mesh", Args: cobra.NoArgs, RunE: helpOnly,
-		Long: "Asks the admin API of a region. list, register and replace also work on the embedded configuration store in a\n" +
-			"directory of this host, with --config-store, whether regions run or not."}
+		Long: "Asks the admin API of a region. list, register and replace also work on the configuration store itself,\n" +
+			"with --config-store, whether regions run or not."}
 	w.flags(c)
 	c.AddCommand(regionList(w), regionShow(w), regionRegister(w), regionUpdate(w), regionDrain(w), regionRemove(w), regionReplace(w))
 	return c
@@ -47,12 +46,12 @@ func regionCommand() *cobra.Command {
 
 // storeFlag adds --config-store to a command that may work without a region.
 func (w *regionWork) storeFlag(c *cobra.Command) {
-	c.Flags().StringVar(&w.store, "config-store", "", "directory of the embedded configuration store, instead of asking a region")
+	c.Flags().StringVar(&w.store, "config-store", "", storeHelp+", instead of asking a region")
 }
 
 // withStore runs fn with the store that --config-store names and its documents.
 func (w *regionWork) withStore(c *cobra.Command, fn func(configstore.Store, *configstore.View) error) error {
-	store, err := embedded.Open(embedded.Config{Dir: w.store, Existing: true})
+	store, err := openStore(w.store, true)
 	if err != nil {
 		return err
 	}

@@ -52,13 +52,40 @@ type Region struct {
 // ConfigStore says where the mesh's documents are.
 type ConfigStore struct {
 	Embedded *EmbeddedStore `yaml:"embedded,omitempty"`
-	// Consul is refused by Validate: its backend is not in this version.
-	Consul map[string]any `yaml:"consul,omitempty" doc:"Refused: the Consul backend is not in this version."`
+	Consul   *ConsulStore   `yaml:"consul,omitempty"`
 }
 
 // EmbeddedStore is a directory that the regions of one host share.
 type EmbeddedStore struct {
 	Path string `yaml:"path" doc:"Directory of the embedded configuration store. All regions of one host that name it are one mesh. Empty: config-store in data_dir, for a region alone."`
+}
+
+// ConsulStore is the key-value store of a Consul. What the file leaves open comes
+// from the environment that Consul's own tools read.
+type ConsulStore struct {
+	Address    string     `yaml:"address" doc:"Consul's HTTP API: host:port, http://…, https://… or unix:///path; best an agent on this host. Empty: CONSUL_HTTP_ADDR, else 127.0.0.1:8500. With tls, host:port means https."`
+	TokenFile  string     `yaml:"token_file" doc:"File that holds the ACL token; read again when it changes. Empty: CONSUL_HTTP_TOKEN_FILE, CONSUL_HTTP_TOKEN. docs/first-mesh.md has the policy that it needs."`
+	TLS        *ConsulTLS `yaml:"tls,omitempty"`
+	Datacenter string     `yaml:"datacenter" doc:"Consul datacenter that keeps the documents. Consul does not replicate keys between its datacenters: all regions of a mesh name the same one. Empty: the agent's own."`
+	Namespace  string     `yaml:"namespace" doc:"Namespace of Consul Enterprise. Empty: CONSUL_NAMESPACE."`
+	Partition  string     `yaml:"partition" doc:"Admin partition of Consul Enterprise. Empty: CONSUL_PARTITION."`
+	Prefix     string     `yaml:"prefix" doc:"Put before the keys rhumb/v1/…, so that several meshes share a Consul. All regions of a mesh name the same one."`
+	Services   string     `yaml:"services" doc:"register: the listeners are services rhumb-kafka and rhumb-admin of the agent at address, with health checks, for as long as the region runs. off: not. Empty: register."`
+}
+
+// Values of ConsulStore.Services.
+const (
+	ServicesRegister = "register"
+	ServicesOff      = "off"
+)
+
+// ConsulTLS names the files of an HTTPS connection to Consul. They may be replaced
+// while the region runs.
+type ConsulTLS struct {
+	CA         string `yaml:"ca" doc:"PEM file of CAs that sign Consul's certificate. Empty: CONSUL_CACERT, else the system's."`
+	Cert       string `yaml:"cert" doc:"PEM file of the own certificate, if Consul asks for one. Empty: CONSUL_CLIENT_CERT."`
+	Key        string `yaml:"key" doc:"PEM file of its key. Empty: CONSUL_CLIENT_KEY."`
+	ServerName string `yaml:"server_name" doc:"Name in Consul's certificate. Empty: CONSUL_TLS_SERVER_NAME, else the host of the address."`
 }
 
 // Listener is one address that the region listens on.

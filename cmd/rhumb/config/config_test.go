@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rhumbmq/rhumb/configstore/consul"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"go.yaml.in/yaml/v3"
 )
@@ -57,7 +58,7 @@ func TestSampleFileHasEveryKey(t *testing.T) {
 	has := map[string]bool{}
 	collect(root.Content[0], "", has)
 	for _, f := range Fields() {
-		if !has[f.Path] && f.Path != "config_store.consul" {
+		if !has[f.Path] && !strings.HasPrefix(f.Path, "config_store.consul.") {
 			t.Errorf("the sample file lacks %s", f.Path)
 		}
 	}
@@ -117,7 +118,13 @@ func TestRefusalsNameLineAndField(t *testing.T) {
 		minimal + "limits: {request_memory: 1MiB}\n":                                                        {"line 3", "limits.request_memory", "100MiB"},
 		minimal + "log: {level: loud}\n":                                                                    {"line 3", "log.level"},
 		minimal + "kafka: {message_max_bytes: 200MiB}\n":                                                    {"limits.append_memory", "200MiB"},
-		minimal + "config_store: {consul: {address: x}}\n":                                                  {"line 3", "config_store.consul", "not in this version"},
+		minimal + "config_store: {consul: {address: x}}\n":                                                  {"line 3", "config_store.consul.address", "must be host:port"},
+		minimal + "config_store: {consul: {}, embedded: {path: x}}\n":                                       {"line 3", "config_store.consul", "one configuration store"},
+		minimal + "config_store:\n  consul:\n":                                                              {"line 4", "consul: has nothing in it"},
+		minimal + "config_store:\n  consul:\n    prefix: /x\n":                                              {"line 5", "config_store.consul.prefix", "names of"},
+		minimal + "config_store:\n  consul:\n    tls: {cert: x}\n":                                          {"line 5", "config_store.consul.tls", "cert and key"},
+		minimal + "config_store:\n  consul:\n    services: maybe\n":                                         {"line 5", "config_store.consul.services", "register, off"},
+		minimal + "config_store: {consul: {token: secret}}\n":                                               {"line 3", "no such key: token"},
 		minimal + "admin: {token: short}\n":                                                                 {"line 3", "admin.token", "at least 16"},
 		minimal + "admin: {token: 'a b c d e f g h i'}\n":                                                   {"line 3", "admin.token", "ASCII"},
 		minimal + "listeners:\n  - {protocol: http}\n":                                                      {"line 4", "listeners[0].protocol", "kafka, admin, geo"},
@@ -319,4 +326,42 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%s reads back as %+v, %v", out, back, err)
 		}
 	})
+}
+
+// TestConsulFile: a file that names Consul has no embedded store, and each of its
+// keys reaches the backend. Its paths are taken from the file's directory.
+func TestConsulFile(t *testing.T) {
+	c, err := Load("testdata/consul.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.ConfigStore.Embedded != nil {
+		t.Errorf("an embedded store beside Consul: %+v", c.ConfigStore.Embedded)
+	}
+	want := consul.Config{
+		Address: "https://consul.example:8501", TokenFile: "testdata/consul.token", Datacenter: "eu-west", Namespace: "messaging", Partition: "p",
+		Prefix: "prod", TLS: consul.TLS{CA: "/etc/consul/ca.pem", Cert: "testdata/consul.pem", Key: "testdata/consul.key", ServerName: "server.eu-west.consul"},
+	}
+	if got := c.ConfigStore.Consul.Backend(); got != want || c.ConfigStore.Consul.Services != ServicesOff {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	raw, err := os.ReadFile("testdata/consul.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(raw, &root); err != nil {
+		t.Fatal(err)
+	}
+	has := map[string]bool{}
+	collect(root.Content[0], "", has)
+	for _, f := range Fields() {
+		if strings.HasPrefix(f.Path, "config_store.consul.") && !has[f.Path] {
+			t.Errorf("the file lacks %s", f.Path)
+		}
+	}
+	bare, err := Parse([]byte(minimal + "config_store: {consul: {}}\n"))
+	if err != nil || bare.ConfigStore.Embedded != nil || bare.ConfigStore.Consul.Services != ServicesRegister {
+		t.Errorf("consul with nothing of its own: %+v, %v", bare.ConfigStore, err)
+	}
 }

@@ -74,9 +74,10 @@ func child(n *yaml.Node, part string) (*yaml.Node, int) {
 	return nil, 0
 }
 
-// guards are keys that protect a listener. One with nothing behind it is null in
-// YAML, as if it were not there, and would leave the listener open.
-var guards = map[string]bool{"tls": true, "sasl": true}
+// guards are keys that protect a listener, or say which store a region belongs to.
+// One with nothing behind it is null in YAML, as if it were not there: it would leave
+// the listener open, or take another store than the one that is meant.
+var guards = map[string]bool{"tls": true, "sasl": true, "consul": true}
 
 // hollow gives the first of these keys that has nothing behind it, nil if none has.
 func (l *lines) hollow(n *yaml.Node) *yaml.Node {

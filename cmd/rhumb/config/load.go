@@ -100,9 +100,7 @@ func cleanYAML(err error) string {
 
 // complete fills in what follows from other fields.
 func (c *Config) complete() {
-	if c.ConfigStore.Embedded == nil && c.ConfigStore.Consul == nil {
-		c.ConfigStore.Embedded = &EmbeddedStore{}
-	}
+	c.ConfigStore.complete()
 	if e := c.ConfigStore.Embedded; e != nil && e.Path == "" && c.DataDir != "" {
 		e.Path = filepath.Join(c.DataDir, "config-store")
 	}
@@ -120,6 +118,20 @@ func (c *Config) complete() {
 		if l.Advertise == "" && !needsAdvertise(l.Bind) {
 			l.Advertise = l.Bind
 		}
+	}
+}
+
+// complete settles which store it is: a file that says consul means no other, though
+// the defaults have an embedded one.
+func (c *ConfigStore) complete() {
+	switch {
+	case c.Consul == nil && c.Embedded == nil:
+		c.Embedded = &EmbeddedStore{}
+	case c.Consul != nil && c.Embedded != nil && c.Embedded.Path == "":
+		c.Embedded = nil
+	}
+	if c.Consul != nil && c.Consul.Services == "" {
+		c.Consul.Services = ServicesRegister
 	}
 }
 
@@ -141,6 +153,12 @@ func (c *Config) resolve(dir string) error {
 	}
 	for i := range c.Admin.Tokens {
 		paths = append(paths, &c.Admin.Tokens[i].TokenFile)
+	}
+	if consul := c.ConfigStore.Consul; consul != nil {
+		paths = append(paths, &consul.TokenFile)
+		if t := consul.TLS; t != nil {
+			paths = append(paths, &t.CA, &t.Cert, &t.Key)
+		}
 	}
 	for i := range c.Listeners {
 		if t := c.Listeners[i].TLS; t != nil {

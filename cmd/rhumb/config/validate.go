@@ -13,7 +13,7 @@ import (
 // Validate checks all fields, alone and together. The configuration must be
 // complete, as Load and Parse make it.
 func (c *Config) Validate() error {
-	for _, check := range []func() error{c.checkRegion, c.checkDisk, c.checkLimits, c.checkLog, c.checkKafka, c.checkGroups, c.checkAdmin, c.checkListeners, c.checkLinks} {
+	for _, check := range []func() error{c.checkRegion, c.checkStore, c.checkDisk, c.checkLimits, c.checkLog, c.checkKafka, c.checkGroups, c.checkAdmin, c.checkListeners, c.checkLinks} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -30,9 +30,6 @@ func (c *Config) checkRegion() error {
 	}
 	if c.Region.Number > rhumb.MaxRegionNumber {
 		return refuse("region.number", "must be 0 (given by the store) or 1 to %d, not %d", rhumb.MaxRegionNumber, c.Region.Number)
-	}
-	if c.ConfigStore.Consul != nil {
-		return refuse("config_store.consul", "the Consul backend is not in this version: use config_store.embedded")
 	}
 	return nil
 }

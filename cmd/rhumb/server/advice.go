@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/configstore/consul"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
@@ -76,7 +77,8 @@ func together(err error, closing ...error) error {
 // nextStep says what a person does about it.
 func (s *Server) nextStep(step string, err error) string {
 	switch {
-	case errors.Is(err, configstore.ErrOtherData), errors.Is(err, configstore.ErrRemoved), strings.Contains(err.Error(), "runs already"), strings.Contains(err.Error(), "last good copy is damaged"):
+	case errors.Is(err, configstore.ErrOtherData), errors.Is(err, configstore.ErrRemoved), errors.Is(err, consul.ErrDenied),
+		strings.Contains(err.Error(), "runs already"), strings.Contains(err.Error(), "last good copy is damaged"):
 		return "" // they say it
 	case errors.Is(err, syscall.EADDRINUSE):
 		return "stop what listens there, or change the listener's bind"
@@ -95,6 +97,9 @@ func (s *Server) nextStep(step string, err error) string {
 }
 
 func (s *Server) nextOfStore(err error) string {
+	if errors.Is(err, configstore.ErrNoMesh) {
+		return "the region's certificate is of a mesh that this store does not hold: correct config_store, or make mesh and certificates with 'rhumb certs init --config-store " + s.storeFlag() + "'"
+	}
 	switch rhumb.KindOf(err) {
 	case rhumb.KindCorrupt:
 		return "put a copy of that file back"
@@ -128,10 +133,15 @@ func (s *Server) nextOfStorage(step string, err error) string {
 
 func (s *Server) replaceCommand() string {
 	c := "rhumb region replace " + string(s.cfg.Region.Name) + " --yes"
+	return c + " --config-store " + s.storeFlag()
+}
+
+// storeFlag names the configuration store as commands take it.
+func (s *Server) storeFlag() string {
 	if files := s.cfg.ConfigStore.Embedded; files != nil {
-		c += " --config-store " + files.Path
+		return files.Path
 	}
-	return c
+	return s.cfg.ConfigStore.Consul.Backend().URL()
 }
 
 // storageFailed logs that storage ended the region. Damage stays what it is over any

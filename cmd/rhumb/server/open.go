@@ -12,7 +12,6 @@ import (
 	"github.com/rhumbmq/rhumb/broker/groups"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
 	"github.com/rhumbmq/rhumb/configstore"
-	"github.com/rhumbmq/rhumb/configstore/embedded"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/region"
 	"github.com/rhumbmq/rhumb/storage"
@@ -40,6 +39,7 @@ func (s *Server) open(ctx context.Context) error {
 		{"HTTP listeners", s.openAdmin},
 		{stepRegister, s.followDocument},
 		{"Kafka listeners", s.openKafka},
+		{"services", s.openServices},
 	} {
 		if err := step.do(ctx); err != nil {
 			return s.advise(step.what, err)
@@ -52,22 +52,17 @@ func (s *Server) openView(ctx context.Context) error {
 	if err := vfs.MakeDir(s.opts.FS, s.cfg.DataDir); err != nil {
 		return err
 	}
-	store := s.opts.Store
-	if store == nil {
-		files, err := embedded.Open(embedded.Config{Dir: s.cfg.ConfigStore.Embedded.Path})
-		if err != nil {
-			return err
-		}
-		s.onClose(files.Close)
-		store = files
+	store, err := s.openStore()
+	if err != nil {
+		return err
 	}
 	keeper := s.opts.Keeper
 	if keeper == nil {
 		keeper = configstore.FileKeeper(filepath.Join(s.cfg.DataDir, "config.json"))
 	}
-	var err error
+	mesh := s.certifiedMesh()
 	s.room.view, err = configstore.OpenView(ctx, configstore.ViewConfig{
-		Store: store, Keeper: keeper, CreateMesh: s.opts.Store == nil, By: s.writer(), Logger: s.log,
+		Store: store, Keeper: keeper, Mesh: mesh, CreateMesh: s.opts.Store == nil && mesh.IsZero(), By: s.writer(), Logger: s.log,
 	})
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/rhumbmq/rhumb/broker/kafka"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/configstore/consul"
 	"github.com/rhumbmq/rhumb/internal/certs"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/region"
@@ -63,14 +64,16 @@ type Server struct {
 
 // rooms are what the server wired together.
 type rooms struct {
-	store   *storage.Store
-	view    *configstore.View
-	self    configstore.Region // as stored
-	said    configstore.Region // as this process registered it
-	region  *region.Region
-	broker  *broker.Broker
-	links   *replicator.Manager // nil without a geo listener
-	closers []func() error      // what no part closes, in the order of opening
+	store    *storage.Store
+	view     *configstore.View
+	self     configstore.Region // as stored
+	said     configstore.Region // as this process registered it
+	region   *region.Region
+	broker   *broker.Broker
+	links    *replicator.Manager  // nil without a geo listener
+	consul   *consul.Store        // nil: the configuration store is another one
+	services *consul.Registration // nil: no services are registered
+	closers  []func() error       // what no part closes, in the order of opening
 }
 
 // New builds a server; it opens and starts nothing.

@@ -1,6 +1,8 @@
 package consultest
 
 import (
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -23,6 +25,7 @@ func NewProxy(t testing.TB, addr string) *Proxy {
 	t.Helper()
 	p := &Proxy{}
 	forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: addr})
+	forward.ErrorLog = log.New(io.Discard, "", 0) // an agent that is down is what a test wants
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("index") != "" {
 			p.hold(r)

@@ -1,0 +1,105 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"strconv"
+
+	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/configstore/consul"
+	"github.com/rhumbmq/rhumb/configstore/embedded"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/internal/version"
+)
+
+// openStore opens the configuration store that the file names, unless one was
+// handed in.
+func (s *Server) openStore() (configstore.Store, error) {
+	if s.opts.Store != nil {
+		return s.opts.Store, nil
+	}
+	if c := s.cfg.ConfigStore.Consul; c != nil {
+		store, err := consul.Open(c.Backend())
+		if err != nil {
+			return nil, err
+		}
+		s.room.consul = store
+		s.onClose(store.Close)
+		return store, nil
+	}
+	files, err := embedded.Open(embedded.Config{Dir: s.cfg.ConfigStore.Embedded.Path})
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(files.Close)
+	return files, nil
+}
+
+// certifiedMesh is the mesh that the certificate of the links names; zero: none. A
+// region with one belongs to that mesh before it has started for the first time: it
+// neither makes another one in an empty store nor joins another store's.
+func (s *Server) certifiedMesh() rhumb.UUID {
+	for _, l := range s.listeners(config.ProtocolGeo) {
+		if source := s.in.certs[l.Name]; source != nil {
+			id, _ := source.Current().Identity()
+			return id.Mesh
+		}
+	}
+	return rhumb.UUID{}
+}
+
+// serviceNames are the services of Consul by protocol. Links find regions in the
+// configuration store.
+var serviceNames = map[string]string{
+	config.ProtocolKafka: "rhumb-kafka", configstore.ProtocolNative: "rhumb-native", config.ProtocolAdmin: "rhumb-admin",
+}
+
+// openServices registers the listeners at Consul, for as long as the region runs.
+func (s *Server) openServices(context.Context) error {
+	c := s.cfg.ConfigStore.Consul
+	if s.room.consul == nil || c.Services == config.ServicesOff {
+		return nil
+	}
+	s.room.services = s.room.consul.Register(s.services(), 0, s.log)
+	s.parts.start("services", s.room.services.Run, func(ctx context.Context) error {
+		if err := s.room.services.Deregister(ctx); err != nil {
+			s.log.Warn("services stay registered at consul, whose checks will fail", "err", err) // no reason to stop badly
+		}
+		return nil
+	})
+	return nil
+}
+
+// services gives the listeners that clients can be told of.
+func (s *Server) services() []consul.Service {
+	_, mesh := s.room.store.Identity()
+	var out []consul.Service
+	for i, l := range s.cfg.Listeners {
+		name, known := serviceNames[l.Protocol]
+		host, port, err := net.SplitHostPort(advertised(l))
+		n, perr := strconv.Atoi(port)
+		if !known || err != nil || perr != nil {
+			continue
+		}
+		sv := consul.Service{
+			ID:   name + "-" + string(s.cfg.Region.Name) + "-" + strconv.Itoa(i) + "-" + mesh.String()[:8],
+			Name: name, Address: host, Port: n,
+			Tags: []string{"region=" + string(s.cfg.Region.Name), "mesh=" + mesh.String(), "listener=" + l.Name},
+			Meta: map[string]string{"version": cmp.Or(version.Get().Version, "unknown")},
+		}
+		if l.TLS != nil {
+			sv.Tags = append(sv.Tags, "tls")
+		}
+		if l.Protocol == config.ProtocolAdmin && (l.TLS == nil || l.TLS.CA == "") {
+			scheme := "http"
+			if l.TLS != nil {
+				scheme = "https"
+			}
+			sv.CheckURL = scheme + "://" + net.JoinHostPort(host, port) + "/readyz"
+		}
+		out = append(out, sv)
+	}
+	return out
+}
