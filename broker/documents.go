@@ -32,5 +32,8 @@ func (d Documents) Highest() rhumb.RegionNumber {
 	return highest
 }
 
+// TopicDocs gives what topics have of their own, by name.
+func (d Documents) TopicDocs() []configstore.Topic { return d.View.TopicDocs() }
+
 // Writer changes documents. It refuses to while the store is not to be trusted.
 func (d Documents) Writer() *configstore.Writer { return d.View.Writer(d.By) }

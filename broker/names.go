@@ -42,7 +42,7 @@ const (
 var _ Names = Mesh{}
 
 // Travels implements [Names].
-func (m Mesh) Travels(t rhumb.Topic) bool { return m.View.Flows(t.Tenant, t.Namespace, m.Self) }
+func (m Mesh) Travels(t rhumb.Topic) bool { return m.View.Flows(t, m.Self) }
 
 // Scope implements [Names]. A topic of a namespace that has a topology may be in
 // other regions, whatever flows now.

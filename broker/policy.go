@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"errors"
+
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -10,7 +12,13 @@ type Policy interface {
 	// CheckTopic gives an error of kind forbidden or not found if no such topic
 	// may exist in this region.
 	CheckTopic(rhumb.Topic) error
+	// CheckProduce gives an error that wraps [ErrStandby] if producers may not write
+	// to the topic in this region. It is asked for each batch.
+	CheckProduce(rhumb.Topic) error
 }
+
+// ErrStandby refuses producers in a region that has another role than they need.
+var ErrStandby = errors.New("broker: standby")
 
 // Mesh is the Policy and the Names of a region that follows a configuration store.
 type Mesh struct {
@@ -34,4 +42,15 @@ func (m Mesh) CheckTopic(t rhumb.Topic) error {
 		return rhumb.Errorf(rhumb.KindNotFound, "namespace %s/%s does not exist", t.Tenant, t.Namespace)
 	}
 	return nil
+}
+
+// CheckProduce implements [Policy]: in a namespace with roles only the active
+// region takes producers (I14).
+func (m Mesh) CheckProduce(t rhumb.Topic) error {
+	active := m.View.Active(t.Tenant, t.Namespace)
+	if active == "" || active == m.Self {
+		return nil
+	}
+	return rhumb.Errorf(rhumb.KindForbidden, "%w: region %s takes no producers in namespace %s/%s, whose active region is %s: produce there",
+		ErrStandby, m.Self, t.Tenant, t.Namespace, active)
 }

@@ -73,6 +73,12 @@ func (b *Broker) append(item *AppendItem, done func(AppendAnswer)) {
 		fail(err)
 		return
 	}
+	if b.cfg.Policy != nil {
+		if err := b.cfg.Policy.CheckProduce(item.Topic.Topic); err != nil {
+			fail(err)
+			return
+		}
+	}
 	s := b.settingsOf(item.Topic)
 	h, err := b.checkBatch(item.Records, s)
 	if err != nil {

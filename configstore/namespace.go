@@ -160,12 +160,12 @@ func (a allowances) refusal(region rhumb.RegionName) string {
 	return ""
 }
 
-// check refuses a namespace that names what it may not.
-func (a allowances) check(n *Namespace) error {
+// checkPlaces refuses a document of a tenant that names what it may not.
+func (a allowances) checkPlaces(tenant rhumb.Tenant, places []place) error {
 	if a.Tenant == nil {
-		return invalid("tenant", "tenant %q does not exist", string(n.Tenant))
+		return invalid("tenant", "tenant %q does not exist", string(tenant))
 	}
-	for _, p := range n.places() {
+	for _, p := range places {
 		if why := a.refusal(p.region); why != "" {
 			return invalid(p.field, "%s", why)
 		}

@@ -28,7 +28,8 @@ type picture struct {
 	sorted  []Region // registered, by number
 	owners  map[rhumb.RegionNumber]Owner
 	edges   []Edge
-	dropped []Problem // what the documents say of regions that it cannot be said of
+	active  map[namespaceName]rhumb.RegionName // of namespaces with roles
+	dropped []Problem                          // what the documents say of regions that it cannot be said of
 }
 
 type namespaceName struct {
@@ -121,6 +122,7 @@ func putOrRemove[K comparable, V any](m map[K]V, key K, v V, remove bool) {
 func (p *picture) link() {
 	live := make(map[rhumb.RegionName]Region, len(p.regions))
 	p.owners = make(map[rhumb.RegionNumber]Owner, len(p.regions))
+	p.active = map[namespaceName]rhumb.RegionName{}
 	for _, r := range sortedValues(p.regions, func(a, b Region) int {
 		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Name, b.Name))
 	}) {
@@ -141,18 +143,41 @@ func (p *picture) link() {
 	for _, n := range sortedValues(p.namespaces, func(a, b Namespace) int {
 		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Name, b.Name))
 	}) {
-		p.linkNamespace(&n, live)
+		edges, err := Compile(&n)
+		p.linkEdges(NamespaceKey(n.Tenant, n.Name), n.Tenant, edges, live, err)
+		if active := n.Active(); active != "" {
+			p.active[namespaceName{n.Tenant, n.Name}] = active
+		}
+	}
+	p.linkTopics(live)
+	slices.SortFunc(p.edges, compareEdges)
+}
+
+// linkTopics adds the edges of topics with a topology of their own, whose
+// namespace is there.
+func (p *picture) linkTopics(live map[rhumb.RegionName]Region) {
+	var own []Topic
+	for _, t := range p.topics {
+		if _, there := p.namespaces[namespaceName{t.Topic.Tenant, t.Topic.Namespace}]; there && t.Topology != nil {
+			own = append(own, t)
+		}
+	}
+	slices.SortFunc(own, func(a, b Topic) int { return compareKeys(&a, &b) })
+	for _, t := range own {
+		edges, err := CompileTopic(&t)
+		p.linkEdges(TopicKey(t.Topic), t.Topic.Tenant, edges, live, err)
 	}
 }
 
-func (p *picture) linkNamespace(n *Namespace, live map[rhumb.RegionName]Region) {
-	edges, err := Compile(n)
+// linkEdges adds the edges of a document, as far as its tenant and the registered
+// regions allow them.
+func (p *picture) linkEdges(key string, tenant rhumb.Tenant, edges []Edge, live map[rhumb.RegionName]Region, err error) {
 	if err != nil { // put refuses such documents
-		p.dropped = append(p.dropped, Problem{NamespaceKey(n.Tenant, n.Name), err.Error()})
+		p.dropped = append(p.dropped, Problem{key, err.Error()})
 		return
 	}
 	a := allowances{Regions: live}
-	if t, ok := p.tenants[n.Tenant]; ok {
+	if t, ok := p.tenants[tenant]; ok {
 		a.Tenant = &t
 	}
 	told := map[string]bool{}
@@ -162,7 +187,7 @@ func (p *picture) linkNamespace(n *Namespace, live map[rhumb.RegionName]Region) 
 			p.edges = append(p.edges, e)
 		} else if !told[why] {
 			told[why] = true
-			p.dropped = append(p.dropped, Problem{NamespaceKey(n.Tenant, n.Name), "some edges are left out: " + why})
+			p.dropped = append(p.dropped, Problem{key, "some edges are left out: " + why})
 		}
 	}
 }

@@ -22,6 +22,13 @@ type Topic struct {
 	// Configs are Kafka topic configs that differ from the namespace. nil: none
 	// were ever set.
 	Configs map[string]string `json:"configs,omitzero"`
+	// Topology of this topic, in place of the namespace's: any shape but
+	// active-standby, since roles are the namespace's. nil: as the namespace. An
+	// empty list (full-mesh: []): the topic stays in its region.
+	Topology *Topology `json:"topology,omitzero"`
+	// Retention of this topic. A bound that is nil is the namespace's. What Kafka
+	// clients set for the topic goes before it.
+	Retention *Retention `json:"retention,omitzero"`
 }
 
 // MaxPartitions bounds the partitions of a topic.
@@ -42,8 +49,26 @@ func (t *Topic) validate(old *Topic) error {
 			return invalid("partitions", "cannot shrink from %d to %d", old.Partitions, t.Partitions)
 		}
 	}
+	if err := t.validatePolicy(); err != nil {
+		return err
+	}
 	return ValidateTopicConfigs(t.Configs)
 }
+
+// validatePolicy checks what the topic has in place of its namespace's.
+func (t *Topic) validatePolicy() error {
+	if err := t.Retention.validate("retention"); err != nil || t.Topology == nil {
+		return err
+	}
+	if t.Topology.ActiveStandby != nil {
+		return invalid("topology.active-standby", "roles are the namespace's: a topic has none of its own")
+	}
+	return t.Topology.validate()
+}
+
+// HasPolicy reports whether the topic differs from its namespace in what a
+// topology file says.
+func (t *Topic) HasPolicy() bool { return t.Topology != nil || t.Retention != nil }
 
 // Bounds of a topic's configs.
 const (

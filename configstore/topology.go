@@ -80,11 +80,15 @@ const (
 	MaxEdges        = MaxShapeRegions * (MaxShapeRegions - 1)
 )
 
-// Edge is policy: a namespace's records flow from one region to another.
+// Edge is policy: the records of a namespace, or of one topic that has a topology
+// of its own, flow from one region to another.
 type Edge struct {
 	Tenant    rhumb.Tenant
 	Namespace rhumb.Namespace
-	From, To  rhumb.RegionName
+	// Topic is the one that the edge is of. Empty: every topic of the namespace
+	// that has no topology of its own.
+	Topic    rhumb.TopicName
+	From, To rhumb.RegionName
 	// Forward: records of other origins flow too, not only From's own.
 	Forward bool
 	// Start is where the edge starts at a partition that it has not carried yet.
@@ -111,6 +115,22 @@ func Compile(n *Namespace) ([]Edge, error) {
 	return edges, nil
 }
 
+// CompileTopic gives the edges of a topic that has a topology of its own, as
+// [Compile] does.
+func CompileTopic(t *Topic) ([]Edge, error) {
+	if err := t.validate(nil); err != nil {
+		return nil, inDocument(TopicKey(t.Topic), err)
+	}
+	if t.Topology == nil {
+		return nil, nil
+	}
+	edges := t.Topology.compile()
+	for i := range edges {
+		edges[i].Tenant, edges[i].Namespace, edges[i].Topic = t.Topic.Tenant, t.Topic.Namespace, t.Topic.Name
+	}
+	return edges, nil
+}
+
 // compile gives the edges of a topology that was validated, without the names of
 // what they belong to.
 func (t *Topology) compile() []Edge {
@@ -126,9 +146,9 @@ func (t *Topology) compile() []Edge {
 	return edges
 }
 
-// compareEdges orders by tenant, namespace, from, to: the identity of an edge.
+// compareEdges orders by tenant, namespace, topic, from, to: the identity of an edge.
 func compareEdges(a, b Edge) int {
-	return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Namespace, b.Namespace),
+	return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Topic, b.Topic),
 		cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 }
 

@@ -124,11 +124,10 @@ var unbuiltFields = map[docKind]map[string]string{
 		"drain_timeout":            "failover is not supported by this version",
 	},
 	kindTopic: {
-		"topology": "a topology per topic is not supported by this version: it is the namespace's",
-		"regions":  "a list of regions per topic is not supported by this version: it is the namespace's",
-		"dedup":    "is the namespace's in this version",
-		"ttl":      "is not supported by this version: use configs.retention.ms",
-		"confirm":  "waiting for other regions is not supported by this version",
+		"regions": "settings per region are the namespace's in this version",
+		"dedup":   "is the namespace's in this version",
+		"ttl":     "is not supported by this version: use retention",
+		"confirm": "waiting for other regions is not supported by this version",
 	},
 }
 

@@ -162,8 +162,52 @@ func (v *View) Users() []User {
 	return sortedValues(v.shown.Load().users, func(a, b User) int { return compareKeys(&a, &b) })
 }
 
-// Edges gives all edges, sorted by tenant, namespace, From and To.
+// Active gives the region that takes producers in a namespace with roles; empty
+// where every region does. Unlike [View.Namespace] it copies nothing.
+func (v *View) Active(t rhumb.Tenant, ns rhumb.Namespace) rhumb.RegionName {
+	active := v.shown.Load().active
+	if len(active) == 0 {
+		return ""
+	}
+	return active[namespaceName{t, ns}]
+}
+
+// RetentionIn gives what the documents say of a topic's retention in a region: of
+// each bound what the topic's own says, else the namespace's. nil: nothing is said.
+func (v *View) RetentionIn(topic rhumb.Topic, region rhumb.RegionName) (ms, bytes *int64) {
+	p := v.shown.Load()
+	ns := p.namespaces[namespaceName{topic.Tenant, topic.Namespace}]
+	whole := Retention{}
+	whole.Milliseconds, whole.Bytes = ns.RetentionIn(region)
+	own := p.topics[topic].Retention.or(&whole)
+	return own.Milliseconds, own.Bytes
+}
+
+// Edges gives all edges, sorted by tenant, namespace, topic, From and To. Those of
+// a namespace, without a topic, are of all its topics but those whose document
+// has a topology of its own.
 func (v *View) Edges() []Edge { return slices.Clone(v.shown.Load().edges) }
+
+// EdgesOf gives the edges of a topic: its own if it has a topology of its own, else
+// its namespace's.
+func (v *View) EdgesOf(topic rhumb.Topic) []Edge {
+	p := v.shown.Load()
+	first := Edge{Tenant: topic.Tenant, Namespace: topic.Namespace}
+	if p.topics[topic].Topology != nil {
+		first.Topic = topic.Name
+	}
+	i, _ := slices.BinarySearchFunc(p.edges, first, compareEdges)
+	n := i
+	for n < len(p.edges) && p.edges[n].Tenant == first.Tenant && p.edges[n].Namespace == first.Namespace && p.edges[n].Topic == first.Topic {
+		n++
+	}
+	return p.edges[i:n:n]
+}
+
+// Flows reports whether a topic flows to or from a region.
+func (v *View) Flows(topic rhumb.Topic, region rhumb.RegionName) bool {
+	return slices.ContainsFunc(v.EdgesOf(topic), func(e Edge) bool { return e.From == region || e.To == region })
+}
 
 // EdgesFrom gives the edges on which the region sends.
 func (v *View) EdgesFrom(region rhumb.RegionName) []Edge {
@@ -175,7 +219,8 @@ func (v *View) EdgesTo(region rhumb.RegionName) []Edge {
 	return v.edgesWhere(func(e Edge) bool { return e.To == region })
 }
 
-// Edge gives one edge of a namespace.
+// Edge gives one edge of a namespace, as its topics without a topology of their
+// own have it.
 func (v *View) Edge(t rhumb.Tenant, ns rhumb.Namespace, from, to rhumb.RegionName) (Edge, bool) {
 	edges := v.shown.Load().edges
 	i, ok := slices.BinarySearchFunc(edges, Edge{Tenant: t, Namespace: ns, From: from, To: to}, compareEdges)

@@ -3,6 +3,7 @@ package configstore
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -30,6 +31,9 @@ func (w *Writer) checkTenant(ctx context.Context, t *Tenant) error {
 			return invalid("allowed_regions["+strconv.Itoa(i)+"]", "region %q is not registered", string(r))
 		}
 	}
+	if err := w.checkTenantTopics(ctx, t); err != nil {
+		return err
+	}
 	spaces, err := listAs[Namespace](ctx, w.store, NamespacesPrefix+string(t.Name)+"/")
 	if err != nil {
 		return err
@@ -44,6 +48,25 @@ func (w *Writer) checkTenant(ctx context.Context, t *Tenant) error {
 		for _, p := range ns.places() {
 			if !t.Allows(p.region) {
 				return invalid("allowed_regions", "namespace %s/%s names region %q", ns.Tenant, ns.Name, string(p.region))
+			}
+		}
+	}
+	return nil
+}
+
+// checkTenantTopics refuses to take a region away that a topic names.
+func (w *Writer) checkTenantTopics(ctx context.Context, t *Tenant) error {
+	if t.AllowedRegions == nil || t.Deleted {
+		return nil
+	}
+	topics, err := listAs[Topic](ctx, w.store, TopicsPrefix+string(t.Name)+"/")
+	if err != nil {
+		return err
+	}
+	for _, topic := range topics {
+		for _, p := range topic.Topology.places() {
+			if !t.Allows(p.region) {
+				return invalid("allowed_regions", "topic %s names region %q", topic.Topic.Short(), string(p.region))
 			}
 		}
 	}
@@ -103,31 +126,46 @@ func (n *Namespace) settleGeneration(active rhumb.RegionName, had uint64) error 
 }
 
 func (w *Writer) checkNamespace(ctx context.Context, n *Namespace) error {
-	a := allowances{}
-	var err error
+	a, err := w.allowances(ctx, n.Tenant)
+	if err != nil {
+		return err
+	}
+	return a.checkPlaces(n.Tenant, n.places())
+}
+
+// allowances gives what the store knows of regions and of a tenant.
+func (w *Writer) allowances(ctx context.Context, name rhumb.Tenant) (a allowances, err error) {
 	if a.Regions, err = w.regions(ctx); err != nil {
-		return err
+		return a, err
 	}
-	if a.Tenant, err = getAs[Tenant](ctx, w.store, TenantKey(n.Tenant)); err != nil && !errors.Is(err, ErrNotFound) {
-		return err
+	if a.Tenant, err = getAs[Tenant](ctx, w.store, TenantKey(name)); errors.Is(err, ErrNotFound) {
+		err = nil
 	}
-	return a.check(n)
+	return a, err
 }
 
 // PutTopic creates or changes what a topic has of its own. The deletion count
-// only grows ([Writer.CountDeletion]); partitions do not shrink.
+// only grows ([Writer.CountDeletion]); partitions do not shrink; a new topology names
+// only regions that are registered and that the tenant, which must exist, allows.
 func (w *Writer) PutTopic(ctx context.Context, topic rhumb.Topic, edit func(*Topic) error) (Topic, error) {
-	return apply(ctx, w, change[Topic]{key: TopicKey(topic), edit: edit, check: func(_ context.Context, t, old *Topic) error {
-		return t.validate(old)
+	return apply(ctx, w, change[Topic]{key: TopicKey(topic), edit: edit, check: func(ctx context.Context, t, old *Topic) error {
+		if err := t.validate(old); err != nil || t.Topology == nil || old != nil && reflect.DeepEqual(t.Topology, old.Topology) {
+			return err
+		}
+		a, err := w.allowances(ctx, topic.Tenant)
+		if err != nil {
+			return err
+		}
+		return a.checkPlaces(topic.Tenant, t.Topology.places())
 	}})
 }
 
 // CountDeletion deletes a topic in the whole mesh: it raises the deletion count
-// by one, forgets what the topic had of its own, and gives the new count. Lives
-// that were born under a lower count are deleted by every region that sees it.
+// by one, forgets what the topic had of its own except policy (one that was kept
+// local stays local when it is made again), and gives the new count. Lives that were born under a lower count are deleted by every region that sees it.
 func (w *Writer) CountDeletion(ctx context.Context, topic rhumb.Topic) (uint64, error) {
 	t, err := w.PutTopic(ctx, topic, func(t *Topic) error {
-		*t = Topic{Meta: t.Meta, Topic: t.Topic, Deletions: t.Deletions + 1}
+		*t = Topic{Meta: t.Meta, Topic: t.Topic, Deletions: t.Deletions + 1, Topology: t.Topology, Retention: t.Retention}
 		return nil
 	})
 	return t.Deletions, err

@@ -63,21 +63,25 @@ func (w *Writer) NoteDrained(ctx context.Context, name rhumb.RegionName, data rh
 	})
 }
 
-// Uses lists the documents that name a region: namespaces, and tenants that allow
-// it by name, in words.
+// Uses lists the documents that name a region: namespaces, topics with a topology of
+// their own, and tenants that allow it by name, in words.
 type Uses struct {
 	Namespaces []string `json:"namespaces"`
+	Topics     []string `json:"topics,omitempty"`
 	Tenants    []string `json:"tenants"`
 }
 
 // Any reports whether anything names the region.
-func (u Uses) Any() bool { return len(u.Namespaces)+len(u.Tenants) > 0 }
+func (u Uses) Any() bool { return len(u.Namespaces)+len(u.Topics)+len(u.Tenants) > 0 }
 
 // String names them for people.
 func (u Uses) String() string {
 	var all []string
 	for _, n := range u.Namespaces {
 		all = append(all, "namespace "+n)
+	}
+	for _, t := range u.Topics {
+		all = append(all, "topic "+t)
 	}
 	for _, t := range u.Tenants {
 		all = append(all, "tenant "+t)
@@ -140,6 +144,15 @@ func (w *Writer) uses(ctx context.Context, name rhumb.RegionName) (u Uses, err e
 	for _, ns := range spaces {
 		if !ns.Deleted && ns.names(name) {
 			u.Namespaces = append(u.Namespaces, string(ns.Tenant)+"/"+string(ns.Name))
+		}
+	}
+	topics, err := listAs[Topic](ctx, w.store, TopicsPrefix)
+	if err != nil {
+		return u, err
+	}
+	for _, t := range topics {
+		if t.Topology.names(name) {
+			u.Topics = append(u.Topics, t.Topic.Short())
 		}
 	}
 	tenants, err := listAs[Tenant](ctx, w.store, TenantsPrefix)

@@ -3,7 +3,6 @@ package configstore
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -11,13 +10,14 @@ import (
 // DeleteLife deletes, in the whole mesh, the topic that was born under a deletion
 // count, and gives the count above it. If the mesh has deleted that one already,
 // by whomever, it changes nothing: two regions that delete a topic at the same time
-// delete it once, and not what somebody made of its name meanwhile.
+// delete it once, and not what somebody made of its name meanwhile. Policy stays: a
+// topic that was kept local stays local when it is made again.
 func (w *Writer) DeleteLife(ctx context.Context, topic rhumb.Topic, born uint64) (uint64, error) {
 	t, err := w.PutTopic(ctx, topic, func(t *Topic) error {
 		if t.Deletions > born {
 			return errUnchanged
 		}
-		*t = Topic{Meta: t.Meta, Topic: t.Topic, Deletions: born + 1}
+		*t = Topic{Meta: t.Meta, Topic: t.Topic, Deletions: born + 1, Topology: t.Topology, Retention: t.Retention}
 		return nil
 	})
 	return t.Deletions, err
@@ -31,11 +31,4 @@ func (v *View) TopicVersion(ctx context.Context, topic rhumb.Topic) (uint64, err
 		return 0, nil
 	}
 	return d.Version, err
-}
-
-// Flows reports whether a namespace has an edge to or from a region.
-func (v *View) Flows(t rhumb.Tenant, ns rhumb.Namespace, region rhumb.RegionName) bool {
-	return slices.ContainsFunc(v.shown.Load().edges, func(e Edge) bool {
-		return e.Tenant == t && e.Namespace == ns && (e.From == region || e.To == region)
-	})
 }

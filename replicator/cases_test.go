@@ -642,3 +642,35 @@ func TestLargeBatchAlone(t *testing.T) {
 		}
 	})
 }
+
+// TestI4TopicsOwnTopologyReplacesTheNamespaces: a topic that is kept local crosses
+// no edge of its namespace, one with edges of its own crosses only those, and both
+// go on where they stopped when the topology is taken away again.
+func TestI4TopicsOwnTopologyReplacesTheNamespaces(t *testing.T) {
+	pair(t, short, 1, func(ms *mesh, us, eu *node) {
+		us.produce(orders, 0, 1, 100)
+		eu.produce(orders, 0, 1, 100)
+		ms.untilCopied(us, eu, 0)
+		own := func(edges ...configstore.Edge) func() {
+			return func() {
+				ms.policy.docs[orders] = configstore.Topic{Topic: orders, Topology: &configstore.Topology{FullMesh: []rhumb.RegionName{}}}
+				ms.policy.edges = append(fullMesh("us", "eu"), edges...)
+			}
+		}
+		ms.policy.change(own())
+		us.produce(orders, 0, 1, 100)
+		ms.pass(20 * time.Second)
+		if got := len(eu.region.own(orders, 0, 1)); got != 1 {
+			ms.t.Errorf("eu has %d batches of a topic that is local", got)
+		}
+		ms.policy.change(own(configstore.Edge{Tenant: "public", Namespace: "default", Topic: orders.Name, From: "us", To: "eu"}))
+		eu.produce(orders, 0, 1, 100)
+		ms.until("its own edge carries", refusedRetryMost+time.Second, func() bool { return copied(us, eu, orders, 0) })
+		ms.pass(20 * time.Second)
+		if got := len(us.region.own(orders, 0, 2)); got != 1 {
+			ms.t.Errorf("us has %d batches against the topic's topology", got)
+		}
+		ms.policy.change(func() { delete(ms.policy.docs, orders); ms.policy.edges = fullMesh("us", "eu") })
+		ms.untilCopied(eu, us, 0)
+	})
+}

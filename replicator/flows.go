@@ -33,7 +33,7 @@ func (l *link) refresh() {
 		}
 	}
 	for key, s := range l.sources {
-		e, ok := l.out[scopeOf(s.topic)]
+		e, ok := l.out[l.m.scopeOf(s.topic)]
 		if !ok {
 			continue
 		}
@@ -53,7 +53,7 @@ func (l *link) refresh() {
 // over says why a flow ends, nil if it goes on. The caller holds mu.
 func (l *link) over(f *flow) error {
 	s := f.source
-	e, edge := l.out[scopeOf(s.topic)]
+	e, edge := l.out[l.m.scopeOf(s.topic)]
 	base, own := l.base[s.ref], l.sources[s.key()]
 	switch {
 	case s.copied && (base == nil || own != nil || base.topic != s.topic || base.deletions != s.deletions):
@@ -171,8 +171,8 @@ func (l *link) finished(f *flow, c *conn) bool {
 func (l *link) shares(t rhumb.Topic) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, out := l.out[scopeOf(t)]
-	_, in := l.in[scopeOf(t)]
+	_, out := l.out[l.m.scopeOf(t)]
+	_, in := l.in[l.m.scopeOf(t)]
 	return out || in
 }
 

@@ -226,6 +226,6 @@ func (l *link) allowsIn(t rhumb.Topic) bool {
 func (l *link) edgeIn(t rhumb.Topic) (configstore.Edge, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e, ok := l.in[scopeOf(t)]
+	e, ok := l.in[l.m.scopeOf(t)]
 	return e, ok
 }

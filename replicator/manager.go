@@ -55,7 +55,7 @@ func New(cfg Config) (*Manager, error) {
 		links: map[rhumb.RegionName]*link{}, refused: map[string]string{},
 	}
 	m.watcher = newWatcher(cfg.Region, m.grew)
-	m.origins.init(cfg.Self)
+	m.origins.init(cfg.Self, m.scopeOf)
 	m.ended, m.end = context.WithCancelCause(context.Background())
 	return m, nil
 }
@@ -272,7 +272,7 @@ func (m *Manager) sorted() []*link {
 func edgesBetween(edges []configstore.Edge, self, peer rhumb.RegionName) (out, in map[scope]configstore.Edge) {
 	out, in = map[scope]configstore.Edge{}, map[scope]configstore.Edge{}
 	for _, e := range edges {
-		s := scope{e.Tenant, e.Namespace}
+		s := scope{e.Tenant, e.Namespace, e.Topic}
 		switch {
 		case e.From == self && e.To == peer:
 			out[s] = e

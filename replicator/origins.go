@@ -19,6 +19,7 @@ import (
 type origins struct {
 	mu      sync.Mutex
 	self    Identity
+	scopeOf func(rhumb.Topic) scope
 	edges   map[scope][]configstore.Edge
 	numbers map[rhumb.RegionNumber]rhumb.RegionName
 	links   map[rhumb.RegionName]*link
@@ -53,8 +54,8 @@ type choice struct {
 	session *receiver // nil if none is open
 }
 
-func (o *origins) init(self Identity) {
-	o.self, o.choices = self, map[originKey]*choice{}
+func (o *origins) init(self Identity, scopeOf func(rhumb.Topic) scope) {
+	o.self, o.scopeOf, o.choices = self, scopeOf, map[originKey]*choice{}
 }
 
 // setPolicy takes over what paths there are, and forgets choices of partitions that
@@ -64,7 +65,7 @@ func (o *origins) setPolicy(edges []configstore.Edge, regions []configstore.Regi
 	defer o.mu.Unlock()
 	o.edges, o.routes = map[scope][]configstore.Edge{}, map[routeKey][]reach{}
 	for _, e := range edges {
-		s := scope{e.Tenant, e.Namespace}
+		s := scope{e.Tenant, e.Namespace, e.Topic}
 		o.edges[s] = append(o.edges[s], e)
 	}
 	o.numbers, o.links = map[rhumb.RegionNumber]rhumb.RegionName{}, map[rhumb.RegionName]*link{}
@@ -153,7 +154,7 @@ func (o *origins) offer(r *receiver, mark rhumb.Offset, now time.Time) (take boo
 // choose. The caller holds mu.
 func (o *origins) choice(r *receiver) *choice {
 	topic := r.open.Partition.Topic
-	all := o.reaches(scopeOf(topic), r.open.Region)
+	all := o.reaches(o.scopeOf(topic), r.open.Region)
 	if len(all) < 2 {
 		return nil
 	}
@@ -203,7 +204,7 @@ func (o *origins) report(now time.Time) []OriginStatus {
 	defer o.mu.Unlock()
 	out := make([]OriginStatus, 0, len(o.choices))
 	for key, c := range o.choices {
-		c.Update(routesNow(o.reaches(scopeOf(c.topic), key.origin)))
+		c.Update(routesNow(o.reaches(o.scopeOf(c.topic), key.origin)))
 		s := OriginStatus{Topic: c.topic, Partition: c.index, Origin: key.origin, OriginName: o.numbers[key.origin], Life: key.life,
 			Waits: c.Waits(now)}
 		for _, p := range c.Paths() {

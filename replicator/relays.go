@@ -73,7 +73,7 @@ func (l *link) wake(ref rhumb.PartitionRef, st *partitionState, by *flow) {
 	if base == nil {
 		return
 	}
-	e, ok := l.out[scopeOf(base.topic)]
+	e, ok := l.out[l.m.scopeOf(base.topic)]
 	if !ok {
 		return
 	}

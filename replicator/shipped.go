@@ -42,7 +42,7 @@ func (l *link) lower(shipped map[rhumb.PartitionRef]rhumb.Offset) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, s := range l.sources {
-		if _, edge := l.out[scopeOf(s.topic)]; edge && l.flows[key] == nil {
+		if _, edge := l.out[l.m.scopeOf(s.topic)]; edge && l.flows[key] == nil {
 			delete(shipped, key.ref) // the edge is new
 		}
 	}
@@ -100,7 +100,7 @@ func (l *link) claims() []claim {
 	defer l.mu.Unlock()
 	var all []claim
 	for key, s := range l.sources {
-		e, edge := l.out[scopeOf(s.topic)]
+		e, edge := l.out[l.m.scopeOf(s.topic)]
 		if !edge {
 			continue
 		}

@@ -42,13 +42,21 @@ func (s *source) sameEnd(o *source) bool {
 	return s.closed.Last == o.closed.Last
 }
 
-// scope is the unit of policy that a topic belongs to.
+// scope is the unit of policy that a topic belongs to: its namespace, or itself if
+// it has a topology of its own.
 type scope struct {
 	tenant    rhumb.Tenant
 	namespace rhumb.Namespace
+	topic     rhumb.TopicName // empty: the namespace
 }
 
-func scopeOf(t rhumb.Topic) scope { return scope{t.Tenant, t.Namespace} }
+func (m *Manager) scopeOf(t rhumb.Topic) scope {
+	s := scope{tenant: t.Tenant, namespace: t.Namespace}
+	if doc, ok := m.cfg.Policy.TopicDoc(t); ok && doc.Topology != nil {
+		s.topic = t.Name
+	}
+	return s
+}
 
 // sourcesOf lists the lives of the region's own logs, of the topics' partitions that
 // are ready.

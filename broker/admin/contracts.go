@@ -159,12 +159,16 @@ type RegionEntry struct {
 	Admin  []string // addresses of its admin API: host:port or URL
 }
 
-// Edge is the policy that a namespace flows from one region to another.
+// Edge is the policy that a namespace, or one topic with a topology of its own,
+// flows from one region to another.
 type Edge struct {
 	Tenant    rhumb.Tenant
 	Namespace rhumb.Namespace
+	Topic     rhumb.TopicName // empty: the namespace's topics without a topology of their own
 	From, To  rhumb.RegionName
 	Forward   bool
+	Start     string // of partitions that it has not carried yet: earliest or latest
+	Rate      int64  // bytes per second, 0: no limit
 }
 
 // Health says whether the node lives and is ready; problems say why not, or

@@ -82,6 +82,13 @@ func (s *Server) edges(*http.Request) (any, error) {
 			list.Edges = append(list.Edges, api.Edge(e))
 		}
 	}
+	if s.cfg.Documents != nil {
+		for _, t := range s.cfg.Documents.TopicDocs() {
+			if t.Topology != nil {
+				list.OwnTopology = append(list.OwnTopology, t.Topic.String())
+			}
+		}
+	}
 	return list, nil
 }
 

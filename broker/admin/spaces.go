@@ -19,6 +19,8 @@ type Documents interface {
 	Tenants() []configstore.Tenant
 	// Namespaces gives all namespaces by tenant and name.
 	Namespaces() []configstore.Namespace
+	// TopicDocs gives what topics have of their own, by name.
+	TopicDocs() []configstore.Topic
 	// Writer changes them with compare-and-set.
 	Writer() *configstore.Writer
 }

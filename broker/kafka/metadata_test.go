@@ -173,6 +173,8 @@ func (onlyDefault) CheckTopic(t rhumb.Topic) error {
 	return nil
 }
 
+func (onlyDefault) CheckProduce(rhumb.Topic) error { return nil }
+
 func commitRequest(version int16, change func(*kmsg.OffsetCommitRequest)) *kmsg.OffsetCommitRequest {
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Version, req.Group, req.Generation = version, "g", -1

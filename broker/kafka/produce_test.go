@@ -2,13 +2,16 @@ package kafka
 
 import (
 	"encoding/binary"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/brokertest"
 	"github.com/rhumbmq/rhumb/internal/codec"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // produced sends one batch and gives its answer.
@@ -174,5 +177,26 @@ func TestP50AppendOrderIsArrivalOrder(t *testing.T) {
 			t.Fatalf("request %d at offset %d", i, p.BaseOffset)
 		}
 		h.wantLook(int64(i+1), int64(i), int64(i+1))
+	}
+}
+
+// standby refuses producers as a region of another role does.
+type standby struct{ onlyDefault }
+
+func (standby) CheckProduce(t rhumb.Topic) error {
+	return rhumb.Errorf(rhumb.KindForbidden, "%w: the active region is eu: produce there", broker.ErrStandby)
+}
+
+// TestI14StandbyAnswersAPolicyViolation: with the message, which Java's producer
+// shows for this code and not for an authorization error. Reading goes on.
+func TestI14StandbyAnswersAPolicyViolation(t *testing.T) {
+	h := start(t, func(b *broker.Config, _ *Config) { b.Policy = standby{} })
+	h.topic("t", 1, nil)
+	p := h.produced("t", 9, brokertest.Batch{Times: []int64{1}}.Bytes())
+	if p.ErrorCode != codePolicyViolation || p.BaseOffset != -1 || p.ErrorMessage == nil || !strings.Contains(*p.ErrorMessage, "the active region is eu: produce there") {
+		t.Errorf("%+v", p)
+	}
+	if p := h.produced("t", 3, brokertest.Batch{Times: []int64{1}}.Bytes()); p.ErrorCode != codePolicyViolation { // before messages
+		t.Errorf("%+v", p)
 	}
 }

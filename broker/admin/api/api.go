@@ -81,16 +81,27 @@ type RegionEntry struct {
 // EdgeList is every edge of the mesh.
 type EdgeList struct {
 	Edges []Edge `json:"edges"`
+	// OwnTopology are the topics, by full name, whose edges are only those that name
+	// them, also if there are none.
+	OwnTopology []string `json:"own_topology,omitempty"`
 }
 
 // Edge is the policy that a namespace flows from one region to another. Forward
 // means that records of other regions' origin flow on it too.
 type Edge struct {
-	Tenant    rhumb.Tenant     `json:"tenant"`
-	Namespace rhumb.Namespace  `json:"namespace"`
-	From      rhumb.RegionName `json:"from"`
-	To        rhumb.RegionName `json:"to"`
-	Forward   bool             `json:"forward"`
+	Tenant    rhumb.Tenant    `json:"tenant"`
+	Namespace rhumb.Namespace `json:"namespace"`
+	// Topic is the only one that the edge is of; empty: all of the namespace but
+	// those with a topology of their own.
+	Topic   rhumb.TopicName  `json:"topic,omitempty"`
+	From    rhumb.RegionName `json:"from"`
+	To      rhumb.RegionName `json:"to"`
+	Forward bool             `json:"forward"`
+	// Start is where the edge begins at a partition that it has not carried yet:
+	// earliest or latest.
+	Start string `json:"start,omitempty"`
+	// Rate limits the edge, in bytes per second; 0: no limit.
+	Rate int64 `json:"rate,omitempty"`
 }
 
 // TopicList is topics without their partitions' figures.

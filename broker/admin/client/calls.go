@@ -30,9 +30,8 @@ func (c *Client) Regions(ctx context.Context) ([]api.RegionEntry, error) {
 }
 
 // Edges asks for all edges of the mesh.
-func (c *Client) Edges(ctx context.Context) ([]api.Edge, error) {
-	list, err := get[api.EdgeList](ctx, c, api.Prefix+"/edges", nil)
-	return list.Edges, err
+func (c *Client) Edges(ctx context.Context) (api.EdgeList, error) {
+	return get[api.EdgeList](ctx, c, api.Prefix+"/edges", nil)
 }
 
 // Links asks for the region's links.

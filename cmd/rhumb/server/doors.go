@@ -174,7 +174,8 @@ func (s *Server) regions() []admin.RegionEntry {
 func (s *Server) edges() []admin.Edge {
 	var out []admin.Edge
 	for _, e := range s.room.view.Edges() {
-		out = append(out, admin.Edge{Tenant: e.Tenant, Namespace: e.Namespace, From: e.From, To: e.To, Forward: e.Forward})
+		out = append(out, admin.Edge{Tenant: e.Tenant, Namespace: e.Namespace, Topic: e.Topic, From: e.From, To: e.To, Forward: e.Forward,
+			Start: string(e.Start), Rate: e.Rate})
 	}
 	return out
 }

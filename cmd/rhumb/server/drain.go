@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/rhumbmq/rhumb/broker/admin"
-	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/region"
 	"github.com/rhumbmq/rhumb/replicator"
@@ -46,9 +45,8 @@ func (s *Server) remaining() admin.Drain {
 			}
 		}
 	}
-	edges := s.room.view.EdgesFrom(s.cfg.Region.Name)
 	for _, t := range s.room.region.Topics() {
-		to := destinations(edges, t.Topic)
+		to := s.destinations(t.Topic)
 		for i := range t.Partitions {
 			p := &t.Partitions[i]
 			if !s.published(p) {
@@ -85,10 +83,10 @@ func (s *Server) published(p *region.PartitionInfo) bool {
 	return !ok || st.OwnLast >= st.LogStart
 }
 
-// destinations gives the regions to which edges carry a topic.
-func destinations(edges []configstore.Edge, t rhumb.Topic) (to []rhumb.RegionName) {
-	for _, e := range edges {
-		if e.Tenant == t.Tenant && e.Namespace == t.Namespace {
+// destinations gives the regions to which edges carry a topic from here.
+func (s *Server) destinations(t rhumb.Topic) (to []rhumb.RegionName) {
+	for _, e := range s.room.view.EdgesOf(t) {
+		if e.From == s.cfg.Region.Name {
 			to = append(to, e.To)
 		}
 	}

@@ -170,10 +170,18 @@ func (f *fixture) consume(addr, topic string, want ...string) {
 }
 
 // get asks the HTTP API and gives status and body; status 0: nobody answers.
-func get(url, token string) (int, string) {
-	req, err := http.NewRequest(http.MethodGet, url, nil)
+func get(url, token string) (int, string) { return call(http.MethodGet, url, token, "") }
+
+// send makes a call with a JSON document.
+func send(method, url, body string) (int, string) { return call(method, url, "", body) }
+
+func call(method, url, token, body string) (int, string) {
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
 		return 0, err.Error()
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
@@ -184,11 +192,11 @@ func get(url, token string) (int, string) {
 		return 0, err.Error()
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	answer, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return 0, err.Error()
 	}
-	return resp.StatusCode, string(body)
+	return resp.StatusCode, string(answer)
 }
 
 // until polls a condition until it holds.

@@ -243,11 +243,10 @@ func (s *Server) groups() groups.Config {
 	}
 }
 
-// namespaceRetention gives what a topic's namespace says about retention in this
-// region.
+// namespaceRetention gives what the mesh's documents say about a topic's retention
+// in this region.
 func (s *Server) namespaceRetention(t rhumb.Topic) (ms, bytes *int64) {
-	ns, _ := s.room.view.Namespace(t.Tenant, t.Namespace)
-	return ns.RetentionIn(s.cfg.Region.Name)
+	return s.room.view.RetentionIn(t, s.cfg.Region.Name)
 }
 
 // namespaceBacklog gives what a topic's namespace says of records that other regions

@@ -15,7 +15,7 @@ import (
 // Source is what a comparison asks of each region.
 type Source interface {
 	Region(ctx context.Context) (api.Region, error)
-	Edges(ctx context.Context) ([]api.Edge, error)
+	Edges(ctx context.Context) (api.EdgeList, error)
 	Topics(ctx context.Context) ([]api.Topic, error)
 	Describe(ctx context.Context, t rhumb.Topic) (api.TopicDetail, error)
 	Gaps(ctx context.Context, t rhumb.Topic) ([]api.Gap, error)
@@ -94,7 +94,7 @@ type runner struct {
 	sides  [2]Source
 	info   [2]api.Region
 	names  [2]string
-	edges  []api.Edge
+	edges  api.EdgeList
 	report Report
 }
 
@@ -174,7 +174,7 @@ func (r *runner) shared(t rhumb.Topic) bool {
 	if flows(r.edges, t, a, b) || flows(r.edges, t, b, a) {
 		return true
 	}
-	for _, e := range r.edges {
+	for _, e := range r.edges.Edges {
 		if e.From != a && e.From != b && flows(r.edges, t, e.From, a) && flows(r.edges, t, e.From, b) {
 			return true
 		}
@@ -184,12 +184,16 @@ func (r *runner) shared(t rhumb.Topic) bool {
 
 // flows reports whether records published in one region are meant to reach
 // another: over one edge, then over any that forward.
-func flows(edges []api.Edge, t rhumb.Topic, from, to rhumb.RegionName) bool {
+func flows(edges api.EdgeList, t rhumb.Topic, from, to rhumb.RegionName) bool {
+	var own rhumb.TopicName
+	if slices.Contains(edges.OwnTopology, t.String()) {
+		own = t.Name
+	}
 	reached := map[rhumb.RegionName]bool{from: true}
 	for grown := true; grown; {
 		grown = false
-		for _, e := range edges {
-			if e.Tenant != t.Tenant || e.Namespace != t.Namespace || !reached[e.From] || reached[e.To] {
+		for _, e := range edges.Edges {
+			if e.Tenant != t.Tenant || e.Namespace != t.Namespace || e.Topic != own || !reached[e.From] || reached[e.To] {
 				continue
 			}
 			if e.From == from || e.Forward {

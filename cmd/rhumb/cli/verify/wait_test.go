@@ -35,9 +35,9 @@ func TestWaitIncludesThirdRegions(t *testing.T) {
 }
 
 // apiEdges is fullMesh as an API tells it.
-func apiEdges() (out []api.Edge) {
+func apiEdges() (out api.EdgeList) {
 	for _, e := range fullMesh() {
-		out = append(out, api.Edge{Tenant: e.Tenant, Namespace: e.Namespace, From: e.From, To: e.To})
+		out.Edges = append(out.Edges, api.Edge{Tenant: e.Tenant, Namespace: e.Namespace, From: e.From, To: e.To})
 	}
 	return out
 }
