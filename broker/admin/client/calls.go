@@ -30,7 +30,13 @@ func (c *Client) Regions(ctx context.Context) ([]api.RegionEntry, error) {
 }
 
 // Edges asks for all edges of the mesh.
-func (c *Client) Edges(ctx context.Context) (api.EdgeList, error) {
+func (c *Client) Edges(ctx context.Context) ([]api.Edge, error) {
+	list, err := c.EdgeList(ctx)
+	return list.Edges, err
+}
+
+// EdgeList asks for all edges, and for the topics with a topology of their own.
+func (c *Client) EdgeList(ctx context.Context) (api.EdgeList, error) {
 	return get[api.EdgeList](ctx, c, api.Prefix+"/edges", nil)
 }
 

@@ -110,7 +110,7 @@ func (w *regionWork) progress(ctx context.Context, name rhumb.RegionName) (a reg
 				a.Drain = info.Drain
 			}
 		}
-		if !slices.ContainsFunc(edges.Edges, func(x api.Edge) bool { return x.From == e.Name && x.To == name }) {
+		if !slices.ContainsFunc(edges, func(x api.Edge) bool { return x.From == e.Name && x.To == name }) {
 			continue
 		}
 		s := w.source(ctx, e, name)

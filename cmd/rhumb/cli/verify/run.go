@@ -27,6 +27,8 @@ func Client(c *client.Client) Source { return remote{c} }
 
 type remote struct{ *client.Client }
 
+func (r remote) Edges(ctx context.Context) (api.EdgeList, error) { return r.Client.EdgeList(ctx) }
+
 func (r remote) Digest(ctx context.Context, q api.DigestQuery) (Stream, error) {
 	return r.Client.Digest(ctx, q)
 }
