@@ -49,6 +49,8 @@ type Config struct {
 	// Drain says what a region that takes no producers has still to send; it gives
 	// nil while the region takes them. Nil: it always does.
 	Drain func() *Drain
+	// ConfigStore is the configuration store as a whole. Nil: the node follows none.
+	ConfigStore ConfigStore
 	// Links gives the links' state. Nil: the region has none.
 	Links func() []Link
 	// Divergence finds and resolves diverged partitions. Nil: the region has no links.

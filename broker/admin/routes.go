@@ -48,6 +48,8 @@ func (s *Server) table() []route {
 		{method: "DELETE", path: member, role: RoleAdmin, change: true, json: s.memberRemove},
 		{method: "POST", path: member + "/drain", role: RoleAdmin, change: true, body: maxSmallBody, json: s.memberDrain},
 		{method: "POST", path: member + "/replace", role: RoleAdmin, change: true, json: s.memberReplace},
+		{method: "GET", path: api.Prefix + "/config", role: RoleViewer, json: s.configStatus},
+		{method: "POST", path: api.Prefix + "/config/restore", role: RoleAdmin, change: true, body: maxSmallBody, json: s.configRestore},
 		{method: "GET", path: api.Prefix + "/edges", role: RoleViewer, json: s.edges},
 		{method: "GET", path: api.Prefix + "/links", role: RoleViewer, json: s.links},
 		{method: "GET", path: api.Prefix + "/diverged", role: RoleViewer, json: s.diverged},

@@ -119,6 +119,8 @@ func sampleCalls(digest string) map[string]sampleCall {
 			bad: "/admin/v1/regions/none/drain"},
 		"POST /admin/v1/regions/{region}/replace": {target: "/admin/v1/regions/eu/replace", bad: "/admin/v1/regions/none/replace"},
 		"GET /admin/v1/edges":                     {target: "/admin/v1/edges"},
+		"GET /admin/v1/config":                    {target: "/admin/v1/config"},
+		"POST /admin/v1/config/restore":           {target: "/admin/v1/config/restore", body: `{"dry_run": true}`, bad: "/admin/v1/config/restore"},
 		"GET /admin/v1/links":                     {target: "/admin/v1/links"},
 		"GET /admin/v1/topics":                    {target: "/admin/v1/topics"},
 		"GET /admin/v1/diverged":                  {target: "/admin/v1/diverged"},

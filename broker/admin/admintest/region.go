@@ -36,6 +36,7 @@ type Region struct {
 	users    broker.Accounts
 	diverged []admin.Diverged
 	drained  *admin.Drain
+	store    *embedded.Memory
 }
 
 type topic struct {
@@ -46,17 +47,29 @@ type topic struct {
 // New makes an empty region. Ids are made of its number, so that output is the
 // same in each run.
 func New(name rhumb.RegionName, number rhumb.RegionNumber) *Region {
-	view, err := configstore.OpenView(context.Background(), configstore.ViewConfig{Store: embedded.NewMemory(), Keeper: &configstore.MemoryKeeper{}, CreateMesh: true})
+	store := embedded.NewMemory()
+	view, err := configstore.OpenView(context.Background(), configstore.ViewConfig{Store: store, Keeper: &configstore.MemoryKeeper{}, CreateMesh: true})
 	if err != nil {
 		panic(err) // a store in memory has no reason to fail
 	}
 	return &Region{
+		store: store,
 		users: broker.Accounts{View: view, By: "region " + string(name)},
 		Identity: admin.Identity{Name: name, Number: number, Node: int32(number) * 1000,
 			Mesh: rhumb.UUID{1}, Cluster: rhumb.UUID{2, byte(number)}, Data: rhumb.UUID{3, byte(number)}},
 		changed: make(chan struct{}),
 		topics:  map[rhumb.Topic]*topic{},
 		health:  admin.Health{Live: true, Ready: true},
+	}
+}
+
+// Backup copies the documents of the region's configuration store; restore takes
+// the store back to them, and the region looks at it.
+func (r *Region) Backup() (restore func()) {
+	docs := r.store.Snapshot()
+	return func() {
+		r.store.Rollback(docs)
+		_ = r.users.View.Refresh(context.Background()) // its status says what it found
 	}
 }
 
@@ -69,7 +82,7 @@ func (r *Region) SetDrain(d *admin.Drain) { r.change(func() { r.drained = d }) }
 // Config gives the configuration of an admin server for this region.
 func (r *Region) Config() admin.Config {
 	return admin.Config{Identity: r.Identity, Topics: r, Logs: r, Data: r, Users: r.users,
-		Documents: broker.Documents{View: r.users.View, By: r.users.By}, Members: broker.Documents{View: r.users.View, By: r.users.By}, Drain: r.drain, Divergence: r, Logger: slog.New(slog.DiscardHandler),
+		Documents: broker.Documents{View: r.users.View, By: r.users.By}, ConfigStore: r.users.View, Members: broker.Documents{View: r.users.View, By: r.users.By}, Drain: r.drain, Divergence: r, Logger: slog.New(slog.DiscardHandler),
 		Version: version.Info{Version: "v0.0.0-test", Commit: "0123456789abcdef", Go: "go1", Platform: "test/test"},
 		Links:   func() []admin.Link { return locked(r, func() []admin.Link { return r.links }) },
 		Regions: func() []admin.RegionEntry { return locked(r, func() []admin.RegionEntry { return r.regions }) },

@@ -21,7 +21,7 @@ const (
 // AddCommands adds all commands of this package to the root.
 func AddCommands(root *cobra.Command) {
 	for _, c := range []*cobra.Command{verifyCommand(), topicCommand(), linkCommand(), gapCommand(), userCommand(), tenantCommand(), namespaceCommand(), produceCommand(),
-		consumeCommand(), logCommand(), certsCommand(), regionCommand(), versionCommand()} {
+		consumeCommand(), logCommand(), certsCommand(), regionCommand(), configCommand(), versionCommand()} {
 		root.AddCommand(c)
 	}
 }

@@ -38,6 +38,8 @@ import (
 //	trim REGION TOPIC N       the log starts at offset N
 //	token REGION TOKEN        its API asks for a token from now on
 //	stop REGION               its API is gone
+//	backup REGION             its configuration store is copied
+//	restore REGION            its configuration store is taken back to that copy
 //	tempdir NAME              $NAME is an empty directory
 //	file PATH                 the archive's file of that last name is written there
 //	register AT REGION…       AT's store knows these regions
@@ -73,13 +75,14 @@ type scenario struct {
 	files   map[string]string
 	regions map[string]*admintest.Region
 	servers map[string]*httptest.Server
+	backups map[string]func() // by region
 
 	stdin          string
 	stdout, stderr bytes.Buffer
 }
 
 func newScenario(t *testing.T, archive *txtar.Archive) *scenario {
-	s := &scenario{t: t, files: map[string]string{}, regions: map[string]*admintest.Region{}, servers: map[string]*httptest.Server{}}
+	s := &scenario{t: t, files: map[string]string{}, regions: map[string]*admintest.Region{}, servers: map[string]*httptest.Server{}, backups: map[string]func(){}}
 	for _, f := range archive.Files {
 		s.files[f.Name] = string(f.Data)
 	}
@@ -160,6 +163,10 @@ func (s *scenario) do(words []string) error {
 				return err
 			}
 		}
+	case "backup":
+		s.backups[words[1]] = s.regions[words[1]].Backup()
+	case "restore":
+		s.backups[words[1]]()
 	case "tempdir":
 		s.t.Setenv(words[1], s.t.TempDir())
 	case "file":

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/rhumbmq/rhumb/broker/admin"
-	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/replicator"
 	"github.com/rhumbmq/rhumb/storage"
@@ -28,9 +27,7 @@ func (s *Server) health() admin.Health {
 		h.Ready = false
 		problem(fmt.Sprintf("shard %d", id), "failed", "%v", err)
 	}
-	if v := s.room.view.Status(); v.State != configstore.StateCurrent {
-		problem("configuration store", v.State.String(), "%v; the last good copy is in force, changes wait", v.Err)
-	}
+	s.storeProblems(problem)
 	s.certificateProblems(problem)
 	s.tokenProblems(problem)
 	s.twiceProblems(problem)
@@ -132,7 +129,7 @@ func (s *Server) storageEvents() storage.Events {
 // metrics gives the figures of parts that do not know the exporter.
 func (s *Server) metrics() []func(emit func(admin.Metric)) {
 	return []func(emit func(admin.Metric)){s.clientFigures, s.compactionFigures, s.backlogFigures, func(emit func(admin.Metric)) {
-		disk, reg, view := s.room.store.Health(), s.room.region.Health(), s.room.view.Status()
+		disk, reg := s.room.store.Health(), s.room.region.Health()
 		gauge := func(name, help string, v float64) { emit(admin.Metric{Name: name, Help: help, Value: v}) }
 		gauge("rhumb_storage_free_bytes", "Free space of the disk that holds the data directory.", float64(disk.Free))
 		gauge("rhumb_storage_min_free_bytes", "Free space below which writes are refused.", float64(disk.MinFree))
@@ -140,7 +137,6 @@ func (s *Server) metrics() []func(emit func(admin.Metric)) {
 		gauge("rhumb_region_shards", "Shards of the region.", float64(reg.Shards))
 		gauge("rhumb_region_shards_leading", "Shards that this node leads.", float64(reg.Leading))
 		gauge("rhumb_region_append_in_flight_bytes", "Batches between a request or link and the log.", float64(reg.InFlight))
-		gauge("rhumb_configstore_state", "0: current, 1: store down, 2: store went back, 3: other mesh.", float64(view.State))
 		if s.room.links != nil {
 			st := s.room.links.Status()
 			gauge("rhumb_link_send_budget_used_bytes", "Data sent on links and not confirmed.", float64(st.SendBytes))

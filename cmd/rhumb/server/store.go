@@ -5,7 +5,9 @@ import (
 	"context"
 	"net"
 	"strconv"
+	"time"
 
+	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/configstore/consul"
@@ -102,4 +104,46 @@ func (s *Server) services() []consul.Service {
 		out = append(out, sv)
 	}
 	return out
+}
+
+// storeProblems tells how the region stands to the configuration store, and of
+// services that Consul does not take.
+func (s *Server) storeProblems(problem func(part, state, format string, args ...any)) {
+	const part = "configuration store"
+	st := s.room.view.Status()
+	since := st.Since.UTC().Format(time.RFC3339)
+	switch st.State {
+	case configstore.StateCurrent:
+	case configstore.StateWentBack:
+		problem(part, st.State.String(), "since %s: %v; the last good copy is in force and changes are refused: put back what regions have seen with 'rhumb config restore', or restore a newer copy of the store", since, st.Err)
+	default:
+		problem(part, st.State.String(), "since %s: %v; the last good copy is in force, changes wait", since, st.Err)
+	}
+	if st.KeepErr != nil {
+		problem(part, "copy not saved", "%v; the last good copy on disk is older than what is in force: a restart while the store is down would go back to it", st.KeepErr)
+	}
+	if r := s.room.services; r != nil {
+		if err := r.Err(); err != nil && st.State == configstore.StateCurrent {
+			problem("services", "not registered", "%v; clients do not find this region in Consul", err)
+		}
+	}
+}
+
+// storeFigures are the metrics of the configuration store.
+func (s *Server) storeFigures(emit func(admin.Metric)) {
+	st := s.room.view.Status()
+	read := 0.0
+	if !st.LastRead.IsZero() {
+		read = float64(st.LastRead.UnixMilli()) / 1000
+	}
+	for _, g := range []admin.Metric{
+		{Name: "rhumb_configstore_state", Help: "0: current, 1: store down, 2: store went back, 3: other mesh.", Value: float64(st.State)},
+		{Name: "rhumb_configstore_state_since_seconds", Help: "When it entered that state, in seconds since 1970.", Value: float64(st.Since.UnixMilli()) / 1000},
+		{Name: "rhumb_configstore_last_read_seconds", Help: "When the store was last read and taken, in seconds since 1970; 0: not since the start.", Value: read},
+		{Name: "rhumb_configstore_problems", Help: "Documents that are not in force as the store has them.", Value: float64(len(st.Problems))},
+		{Name: "rhumb_configstore_documents", Help: "Documents that were seen, with tombstones.", Value: float64(st.Documents)},
+		{Name: "rhumb_configstore_caught_by_reread_total", Help: "Changes that the store's watch did not tell of.", Counter: true, Value: float64(st.CaughtByReread)},
+	} {
+		emit(g)
+	}
 }
