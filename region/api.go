@@ -33,6 +33,8 @@ type (
 	OffsetKey = shard.OffsetKey
 	// OffsetCommit is a group's position in a partition.
 	OffsetCommit = shard.OffsetCommit
+	// OffsetsUse is what committed offsets take in memory.
+	OffsetsUse = shard.OffsetsUse
 	// Query asks for batches by local offset.
 	Query = shard.Query
 	// OriginQuery asks for batches of one origin life by origin offset.

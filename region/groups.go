@@ -55,6 +55,19 @@ func (r *Region) StoreDeleteGroup(k GroupKey, done func(error)) {
 	r.coordinator(k).DeleteGroup(k, done)
 }
 
+// OffsetsUse tells what committed positions take in memory: what commits would add
+// for a group, the group's, and those of all groups of the region.
+func (r *Region) OffsetsUse(k GroupKey, commits []OffsetCommit) OffsetsUse {
+	u := r.coordinator(k).OffsetsUse(k, commits)
+	u.Count, u.All = 0, 0
+	for _, s := range r.shards[1:] {
+		n, bytes := s.OffsetsTotal()
+		u.Count += n
+		u.All += bytes
+	}
+	return u
+}
+
 // Offsets gives a group's committed positions.
 func (r *Region) Offsets(k GroupKey) map[OffsetKey]OffsetCommit { return r.coordinator(k).Offsets(k) }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage"
@@ -84,6 +85,60 @@ func TestP18RestartKeepsEveryCommit(t *testing.T) {
 					t.Fatalf("%s: %d positions, want %d, or they differ", k.Group, len(got), len(offsets))
 				}
 			}
+		}
+	})
+}
+
+// TestUseOfPositionsIsCounted: what positions take follows each change, a restart, and
+// the end of a topic; positions that are moved take no more.
+func TestUseOfPositionsIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
+		info := n.topic(testTopic, 3)
+		commit := func(p int32, metadata string) OffsetCommit {
+			return OffsetCommit{TopicID: info.ID, Topic: testTopic, Partition: p, Offset: 5, At: 1, Metadata: metadata}
+		}
+		store := func(k GroupKey, commits ...OffsetCommit) {
+			t.Helper()
+			before := n.OffsetsUse(k, commits)
+			if err := answerOf(func(done func(error)) { n.StoreOffsets(k, commits, done) }); err != nil {
+				t.Fatal(err)
+			}
+			if after := n.OffsetsUse(k, nil); after.Group != before.Group+before.More || after.All != before.All+before.More {
+				t.Fatalf("%+v became %+v", before, after)
+			}
+		}
+		a, b := groupOf("a"), groupOf("b")
+		store(a, commit(0, ""), commit(1, "x"), commit(2, ""))
+		store(a, commit(0, "longer"), commit(1, ""))
+		store(b, commit(0, ""))
+		if more := n.OffsetsUse(a, []OffsetCommit{commit(2, "")}).More; more != 0 {
+			t.Errorf("a position that moves takes %d bytes more", more)
+		}
+		want := n.OffsetsUse(a, nil)
+		if n = n.restart(1, nil); n.OffsetsUse(a, nil) != want || want.Count != 4 {
+			t.Errorf("%+v, after a restart %+v", want, n.OffsetsUse(a, nil))
+		}
+		key := commit(0, "")
+		if err := answerOf(func(done func(error)) { n.StoreDeleteOffsets(a, []OffsetKey{key.Key()}, 0, done) }); err != nil {
+			t.Fatal(err)
+		}
+		if use := n.OffsetsUse(a, nil); use.Count != 3 || use.Group >= want.Group {
+			t.Errorf("after a deletion: %+v", use)
+		}
+		if err := answerOf(func(done func(error)) { n.StoreDeleteGroup(a, done) }); err != nil {
+			t.Fatal(err)
+		}
+		if use := n.OffsetsUse(a, nil); use.Count != 1 || use.Group != 0 || use.All == 0 {
+			t.Errorf("without the group: %+v", use)
+		}
+		if err := n.DeleteTopic(t.Context(), testTopic, 1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // of the bubble
+		synctest.Wait()
+		if use := n.OffsetsUse(b, nil); use != (OffsetsUse{}) {
+			t.Errorf("without the topic: %+v", use)
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // metrics is the node's registry. Labels come from small, fixed sets: routes,
-// peer regions, states. Nothing is labelled by topic or partition; the API has
-// those figures.
+// peer regions, states. Nothing is labelled by topic or partition but the lag of
+// consumer groups, up to a limit; the API has those figures.
 type metrics struct {
 	registry *prometheus.Registry
 	handler  http.Handler

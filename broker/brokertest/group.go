@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/region"
 )
 
 // group is what is stored of a consumer group.
@@ -38,6 +39,27 @@ func (r *Region) StoreOffsets(k broker.GroupKey, commits []broker.OffsetCommit, 
 		}
 	})
 	done(nil)
+}
+
+// OffsetsUse implements groups.Store: each position takes 300 bytes.
+func (r *Region) OffsetsUse(k broker.GroupKey, commits []broker.OffsetCommit) (u region.OffsetsUse) {
+	const each = 300
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, g := range r.groups {
+		u.Count += int64(len(g.offsets))
+	}
+	u.All = u.Count * each
+	mine := r.groups[k]
+	if mine != nil {
+		u.Group = int64(len(mine.offsets)) * each
+	}
+	for _, c := range commits {
+		if mine == nil || mine.offsets[c.Key()] == (broker.OffsetCommit{}) {
+			u.More += each
+		}
+	}
+	return u
 }
 
 // StoreDeleteOffsets implements groups.Store.

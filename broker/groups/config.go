@@ -17,6 +17,8 @@ const (
 	DefaultMaxMembers             = 1000
 	DefaultMaxGroupBytes          = 8 << 20
 	DefaultMemory                 = 64 << 20
+	DefaultMaxOffsetBytes         = 16 << 20
+	DefaultOffsetMemory           = 128 << 20
 	DefaultOffsetsRetention       = 7 * 24 * time.Hour
 	defaultSweep                  = 10 * time.Minute
 	leastSweep                    = time.Second
@@ -35,6 +37,7 @@ type Key = region.GroupKey
 type (
 	OffsetKey    = region.OffsetKey
 	OffsetCommit = region.OffsetCommit
+	OffsetsUse   = region.OffsetsUse
 )
 
 // Store keeps what must survive. Writes to one group take place in the order of
@@ -50,6 +53,9 @@ type Store interface {
 	Groups() []Key
 	// Offsets gives all positions of a group.
 	Offsets(Key) map[OffsetKey]OffsetCommit
+	// OffsetsUse tells what positions take in memory: those that commits would add for
+	// a group, all of the group, all of all groups.
+	OffsetsUse(k Key, commits []OffsetCommit) OffsetsUse
 	// StorePutGroup stores a group's state; empty state forgets it.
 	StorePutGroup(k Key, state []byte, done func(error))
 	// StoreOffsets stores positions, all or none.
@@ -81,6 +87,11 @@ type Config struct {
 	MaxGroupBytes int64
 	// Memory bounds the same over all groups of the node. Default 64 MiB.
 	Memory int64
+	// MaxOffsetBytes bounds what the positions of one group take in memory, about 300
+	// bytes each. Default 16 MiB.
+	MaxOffsetBytes int64
+	// OffsetMemory bounds the same over all groups. Default 128 MiB.
+	OffsetMemory int64
 	// OffsetsRetention is how long positions are kept when a group is empty, and
 	// when its members read other topics. Default 7 days, negative for ever.
 	OffsetsRetention time.Duration
@@ -88,8 +99,9 @@ type Config struct {
 	// min, or half of OffsetsRetention if that is less.
 	SweepInterval time.Duration
 
-	memory *budget
-	newID  func(prefix string) string
+	memory     *budget
+	rebalances *atomic.Int64 // that ended in a new generation
+	newID      func(prefix string) string
 }
 
 // maxGroupBytes keeps a group's state below what a command of the log may hold.
@@ -101,7 +113,7 @@ func (c Config) Validate() error {
 	switch {
 	case c.Store == nil:
 		return rhumb.Errorf(rhumb.KindInvalid, "groups: no store")
-	case c.MinSession < 0 || c.MaxSession < 0 || c.MaxMembers < 0 || c.MaxGroupBytes < 0 || c.Memory < 0 || c.SweepInterval < 0:
+	case c.MinSession < 0 || c.MaxSession < 0 || c.MaxMembers < 0 || c.MaxGroupBytes < 0 || c.Memory < 0 || c.MaxOffsetBytes < 0 || c.OffsetMemory < 0 || c.SweepInterval < 0:
 		return rhumb.Errorf(rhumb.KindInvalid, "groups: negative limit")
 	case d.MinSession > d.MaxSession:
 		return rhumb.Errorf(rhumb.KindInvalid, "groups: session timeouts from %v to %v", d.MinSession, d.MaxSession)
@@ -122,6 +134,8 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.MaxMembers, DefaultMaxMembers)
 	orDefault(&c.MaxGroupBytes, DefaultMaxGroupBytes)
 	orDefault(&c.Memory, DefaultMemory)
+	orDefault(&c.MaxOffsetBytes, DefaultMaxOffsetBytes)
+	orDefault(&c.OffsetMemory, DefaultOffsetMemory)
 	orDefault(&c.OffsetsRetention, DefaultOffsetsRetention)
 	sweep := defaultSweep
 	if c.OffsetsRetention > 0 {
@@ -129,6 +143,7 @@ func (c Config) withDefaults() Config {
 	}
 	orDefault(&c.SweepInterval, sweep)
 	c.memory = &budget{limit: c.Memory}
+	c.rebalances = new(atomic.Int64)
 	if c.newID == nil {
 		c.newID = func(prefix string) string { return prefix + "-" + rhumb.NewUUID().String() }
 	}

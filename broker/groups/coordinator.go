@@ -15,6 +15,7 @@ type Coordinator struct {
 	cfg   Config
 	store Store
 	log   *slog.Logger
+	stats stats
 
 	mu     sync.Mutex
 	seats  map[Key]*seat
@@ -201,6 +202,7 @@ func (c *Coordinator) written(s *seat, g *Group, err error) {
 
 // Join is [Group.Join] on the group of that key.
 func (c *Coordinator) Join(k Key, req JoinRequest, reply func(JoinAnswer)) {
+	reply = timed(&c.stats.joins, reply)
 	err := c.with(k, func(g *Group, now time.Time) { g.Join(now, req, reply) })
 	if err != nil {
 		reply(JoinAnswer{Err: err, Member: req.Member, Generation: NoGeneration})
@@ -209,6 +211,7 @@ func (c *Coordinator) Join(k Key, req JoinRequest, reply func(JoinAnswer)) {
 
 // Sync is [Group.Sync] on the group of that key.
 func (c *Coordinator) Sync(k Key, req SyncRequest, reply func(SyncAnswer)) {
+	reply = timed(&c.stats.syncs, reply)
 	if err := c.with(k, func(g *Group, now time.Time) { g.Sync(now, req, reply) }); err != nil {
 		reply(SyncAnswer{Err: err})
 	}

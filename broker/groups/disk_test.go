@@ -118,6 +118,22 @@ func (d *disk) Offsets(k Key) map[OffsetKey]OffsetCommit {
 	return maps.Clone(d.offsets[k])
 }
 
+// OffsetsUse: each position takes 300 bytes.
+func (d *disk) OffsetsUse(k Key, commits []OffsetCommit) (u OffsetsUse) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, offsets := range d.offsets {
+		u.Count += int64(len(offsets))
+	}
+	for _, c := range commits {
+		if _, ok := d.offsets[k][c.Key()]; !ok {
+			u.More += 300
+		}
+	}
+	u.All, u.Group = u.Count*300, int64(len(d.offsets[k]))*300
+	return u
+}
+
 func (d *disk) StorePutGroup(k Key, state []byte, done func(error)) {
 	d.do(func() {
 		d.writes++

@@ -22,6 +22,9 @@ var (
 	ErrMemberID = errors.New("join again with the member id that was given")
 	// ErrFull: a limit of the group is reached.
 	ErrFull = errors.New("the group is at its limit")
+	// ErrOffsetsFull: a limit of committed positions is reached. Those that are there
+	// can still be moved.
+	ErrOffsetsFull = errors.New("committed offsets are at their limit")
 	// ErrSessionTimeout: the session timeout lies outside of what is allowed.
 	ErrSessionTimeout = errors.New("the session timeout is outside of what the server allows")
 	// ErrNotEmpty: the group has members.

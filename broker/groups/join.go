@@ -379,6 +379,7 @@ func (g *Group) endJoin(now time.Time) {
 	}
 	if !(mutant.On(mutant.GenerationKept) && led == g.leader) {
 		g.nextGeneration()
+		g.cfg.rebalances.Add(1)
 	}
 	if g.roster.len() == 0 {
 		g.becomeEmpty(now)

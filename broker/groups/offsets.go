@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +22,12 @@ func (c *Coordinator) Commit(k Key, ref MemberRef, commits []OffsetCommit, done 
 			}
 			return
 		}
+		if refused = c.roomFor(k, commits); refused != nil {
+			c.stats.refused.Add(int64(len(commits)))
+			return
+		}
 		if len(commits) > 0 {
+			c.stats.commits.Add(int64(len(commits)))
 			c.store.StoreOffsets(k, commits, done)
 		}
 	})
@@ -33,6 +39,23 @@ func (c *Coordinator) Commit(k Key, ref MemberRef, commits []OffsetCommit, done 
 	case len(commits) == 0:
 		done(nil)
 	}
+}
+
+// roomFor tells if positions may be added. What is on its way is not counted yet: that
+// is bounded by the requests in flight.
+func (c *Coordinator) roomFor(k Key, commits []OffsetCommit) error {
+	if len(commits) == 0 {
+		return nil
+	}
+	switch u := c.store.OffsetsUse(k, commits); {
+	case u.More <= 0:
+		return nil
+	case u.Group+u.More > c.cfg.MaxOffsetBytes:
+		return fmt.Errorf("%w: group %s would take %d bytes, at most %d", ErrOffsetsFull, k.Group, u.Group+u.More, c.cfg.MaxOffsetBytes)
+	case u.All+u.More > c.cfg.OffsetMemory:
+		return fmt.Errorf("%w: all groups take %d bytes, at most %d", ErrOffsetsFull, u.All, c.cfg.OffsetMemory)
+	}
+	return nil
 }
 
 // exists reports whether a group is known to anybody.

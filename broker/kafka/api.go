@@ -102,11 +102,14 @@ func decode[T any, P interface {
 }](r *request) (P, error) {
 	req := P(new(T))
 	req.SetVersion(r.version)
-	room := int64(len(r.body)) * decodeFactor
+	room, err := r.decodeRoom()
+	if err != nil {
+		return nil, err
+	}
 	if err := r.conn.server.decoding.Acquire(r.conn.ctx, room); err != nil {
 		return nil, err
 	}
-	err := req.ReadFrom(r.body)
+	err = req.ReadFrom(r.body)
 	r.conn.server.decoding.Release(room)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s version %d: %w", errMalformed, kmsg.NameForKey(r.api.key), r.version, err)

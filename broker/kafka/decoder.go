@@ -65,10 +65,12 @@ func (d *decoder) nullable(compact, wide bool) []byte {
 	return d.bytes(n)
 }
 
-// tags skips tagged fields.
-func (d *decoder) tags() {
+// tags skips tagged fields and counts them.
+func (d *decoder) tags() (count int) {
 	for n := d.uvarint(); n > 0 && !d.bad; n-- {
 		d.uvarint()
 		d.bytes(d.uvarint())
+		count++
 	}
+	return count
 }

@@ -33,6 +33,7 @@ const (
 	codeInvalidGroupID             int16 = 24
 	codeUnknownMemberID            int16 = 25
 	codeInvalidSessionTimeout      int16 = 26
+	codeInvalidCommitOffsetSize    int16 = 28
 	codeRebalanceInProgress        int16 = 27
 	codeTopicAuthorizationFailed   int16 = 29
 	codeGroupAuthorizationFailed   int16 = 30
@@ -127,6 +128,7 @@ var ofGroups = []struct {
 	{groups.ErrFencedInstance, codeFencedInstanceID},
 	{groups.ErrMemberID, codeMemberIDRequired},
 	{groups.ErrFull, codeGroupMaxSizeReached},
+	{groups.ErrOffsetsFull, codeInvalidCommitOffsetSize},
 	{groups.ErrSessionTimeout, codeInvalidSessionTimeout},
 	{groups.ErrNotEmpty, codeNonEmptyGroup},
 	{groups.ErrSubscribed, codeGroupSubscribedToTopic},

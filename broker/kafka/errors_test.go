@@ -94,6 +94,7 @@ func TestCodesHaveTheirNames(t *testing.T) {
 		codeUnknownLeaderEpoch: kerr.UnknownLeaderEpoch, codeUnsupportedCompressionType: kerr.UnsupportedCompressionType,
 		codeInvalidRecord: kerr.InvalidRecord, codeUnknownTopicID: kerr.UnknownTopicID, codeFetchSessionTopicIDError: kerr.FetchSessionTopicIDError,
 		codeInconsistentProtocol: kerr.InconsistentGroupProtocol, codeInvalidSessionTimeout: kerr.InvalidSessionTimeout,
+		codeInvalidCommitOffsetSize: kerr.InvalidCommitOffsetSize,
 		codeRebalanceInProgress: kerr.RebalanceInProgress, codeNonEmptyGroup: kerr.NonEmptyGroup, codeMemberIDRequired: kerr.MemberIDRequired,
 		codeGroupMaxSizeReached: kerr.GroupMaxSizeReached, codeFencedInstanceID: kerr.FencedInstanceID,
 		codeGroupSubscribedToTopic:  kerr.GroupSubscribedToTopic,

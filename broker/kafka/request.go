@@ -161,7 +161,7 @@ func (r *request) resolve(key int16, size int64) error {
 		r.unsupported = true
 	}
 	r.flexible = !r.unsupported && r.version >= r.api.flexible
-	if limit := r.conn.server.cfg.MaxSmallRequest; key != produceKey && size > int64(limit) {
+	if limit := r.most(); size > limit {
 		return fmt.Errorf("%w: %s of %d bytes, at most %d", errTooLarge, kmsg.NameForKey(key), size, limit)
 	}
 	return nil

@@ -107,7 +107,7 @@ func (m *machine) loadGroupRow(key, value []byte) error {
 		return err
 	}
 	v.commitValue(&c)
-	m.group(k).offsets[c.Key()] = c
+	m.setOffset(m.group(k), c)
 	return v.err("offset row")
 }
 

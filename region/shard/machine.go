@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"go.etcd.io/raft/v3/raftpb"
@@ -34,6 +35,9 @@ type machine struct {
 	parts      int                          // partitions of all topics
 	settings   map[string]map[string]string // by scope; a map is never changed
 
+	// What committed offsets of all groups take.
+	offsetCount, offsetBytes atomic.Int64
+
 	byTopic map[rhumb.UUID]map[int32]*partition
 	block   int64 // last block of producer ids given out, -1 if none
 
@@ -48,6 +52,7 @@ type machine struct {
 type group struct {
 	blob    []byte
 	offsets map[OffsetKey]OffsetCommit
+	bytes   int64 // of offsets, in memory
 }
 
 // result is what applying one command gave.

@@ -244,7 +244,7 @@ func (m *machine) applyDropTopic(_ entry, c *dropTopicCommand) result {
 	for key, g := range m.groups {
 		for o := range g.offsets {
 			if o.TopicID == c.topicID {
-				delete(g.offsets, o)
+				m.dropOffset(g, o)
 				m.unset(offsetRowKey(key, o))
 			}
 		}

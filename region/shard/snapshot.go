@@ -318,4 +318,6 @@ func (m *machine) replace(fresh *machine) {
 	m.index, m.term, m.time, m.block, m.clusterID = fresh.index, fresh.term, fresh.time, fresh.block, fresh.clusterID
 	m.partitions, m.groups, m.topics, m.names = fresh.partitions, fresh.groups, fresh.topics, fresh.names
 	m.doomed, m.deletions, m.byTopic = fresh.doomed, fresh.deletions, fresh.byTopic
+	m.offsetCount.Store(fresh.offsetCount.Load())
+	m.offsetBytes.Store(fresh.offsetBytes.Load())
 }

@@ -190,6 +190,32 @@ func (s *Shard) Groups() []GroupKey {
 	return out
 }
 
+// OffsetsUse tells what committed offsets take, and what commits would add for a group.
+func (s *Shard) OffsetsUse(k GroupKey, commits []OffsetCommit) OffsetsUse {
+	u := OffsetsUse{All: s.m.offsetBytes.Load(), Count: s.m.offsetCount.Load()}
+	s.m.mu.RLock()
+	defer s.m.mu.RUnlock()
+	g := s.m.groups[k]
+	if g != nil {
+		u.Group = g.bytes
+	}
+	for i := range commits {
+		u.More += offsetSize(&commits[i])
+		if g == nil {
+			continue
+		}
+		if old, ok := g.offsets[commits[i].Key()]; ok {
+			u.More -= offsetSize(&old)
+		}
+	}
+	return u
+}
+
+// OffsetsTotal tells what the committed offsets of all groups take.
+func (s *Shard) OffsetsTotal() (count, bytes int64) {
+	return s.m.offsetCount.Load(), s.m.offsetBytes.Load()
+}
+
 // Offsets gives a group's committed offsets.
 func (s *Shard) Offsets(k GroupKey) map[OffsetKey]OffsetCommit {
 	s.m.mu.RLock()

@@ -138,6 +138,8 @@ type Limits struct {
 	DiskReserve    Bytes `yaml:"disk_reserve" doc:"Preallocated space for what must still be written on a full disk."`
 	Partitions     int   `yaml:"partitions" doc:"Partitions of all topics of the region; at the limit no topic is made or grown (POLICY_VIOLATION for Kafka clients), by clients or by links."`
 	GroupMemory    Bytes `yaml:"group_memory" doc:"What members of consumer groups say and are assigned, over all groups; at the limit new members get a retriable error."`
+	OffsetMemory   Bytes `yaml:"offset_memory" doc:"Committed offsets of consumer groups, over all groups, about 300 bytes each; at the limit new ones are refused (INVALID_COMMIT_OFFSET_SIZE)."`
+	GroupLagSeries int   `yaml:"group_lag_series" doc:"Series of rhumb_group_lag at one scrape at most, one for each group and partition. 0: none."`
 	Connections    int   `yaml:"connections" doc:"Open client connections, over all Kafka listeners; more are closed at once."`
 
 	ConnectionsPerAddress int `yaml:"connections_per_address" doc:"Open client connections from one address, over all Kafka listeners; more are closed at once. 0: no limit of its own."`
@@ -175,6 +177,7 @@ type Groups struct {
 	MaxSessionTimeout     Duration `yaml:"max_session_timeout" doc:"Longest session timeout that a member may ask for (group.max.session.timeout.ms). At most 1d."`
 	MaxMembers            int      `yaml:"max_members" doc:"Members of one group (group.max.size); more are refused."`
 	MaxBytes              Bytes    `yaml:"max_bytes" doc:"What the members of one group may say and be assigned, in all. At most 12MiB."`
+	MaxOffsetBytes        Bytes    `yaml:"max_offset_bytes" doc:"What the committed offsets of one group may take in memory, about 300 bytes each; more are refused (INVALID_COMMIT_OFFSET_SIZE)."`
 	OffsetsRetention      Duration `yaml:"offsets_retention" doc:"How long committed offsets are kept after the group became empty, or its members stopped reading the topic (offsets.retention.minutes). -1: for ever."`
 }
 
@@ -238,6 +241,8 @@ func Defaults() Config {
 			DiskReserve:    16 << 20,
 			Partitions:     100_000,
 			GroupMemory:    64 << 20,
+			OffsetMemory:   128 << 20,
+			GroupLagSeries: 10_000,
 			Connections:    10_000,
 
 			ConnectionsPerAddress: 2_500,
@@ -254,7 +259,7 @@ func Defaults() Config {
 		Retention: Retention{HoldForLinks: Duration(24 * time.Hour), HoldShare: 20},
 		Groups: Groups{
 			InitialRebalanceDelay: Duration(3 * time.Second), MinSessionTimeout: Duration(6 * time.Second), MaxSessionTimeout: Duration(30 * time.Minute),
-			MaxMembers: 1000, MaxBytes: 8 << 20, OffsetsRetention: Duration(7 * 24 * time.Hour),
+			MaxMembers: 1000, MaxBytes: 8 << 20, MaxOffsetBytes: 16 << 20, OffsetsRetention: Duration(7 * 24 * time.Hour),
 		},
 	}
 }

@@ -96,6 +96,8 @@ func (c *Config) checkLimits() error {
 		{"limits.disk_reserve", int64(l.DiskReserve), 0, most, bytesText},
 		{"limits.partitions", int64(l.Partitions), 1, 10_000_000, numberText},
 		{"limits.group_memory", int64(l.GroupMemory), int64(c.Groups.MaxBytes), most, bytesText},
+		{"limits.offset_memory", int64(l.OffsetMemory), int64(c.Groups.MaxOffsetBytes), most, bytesText},
+		{"limits.group_lag_series", int64(l.GroupLagSeries), 0, 1_000_000, numberText},
 		{"limits.connections", int64(l.Connections), 1, 1 << 20, numberText},
 		{"limits.connections_per_address", int64(l.ConnectionsPerAddress), 0, 1 << 20, numberText},
 		{"limits.connection_rate", int64(l.ConnectionRate), 0, 1 << 20, numberText},
@@ -124,6 +126,7 @@ func (c *Config) checkGroups() error {
 		{"groups.max_session_timeout", int64(g.MaxSessionTimeout), int64(time.Millisecond), int64(day), durationText},
 		{"groups.max_members", int64(g.MaxMembers), 1, 100_000, numberText},
 		{"groups.max_bytes", int64(g.MaxBytes), 1 << 10, 12 << 20, bytesText},
+		{"groups.max_offset_bytes", int64(g.MaxOffsetBytes), 64 << 10, 1 << 32, bytesText},
 		{"groups.offsets_retention", int64(g.OffsetsRetention), -1, int64(100 * 365 * day), durationText},
 	} {
 		if err := r.check(); err != nil {

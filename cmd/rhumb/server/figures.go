@@ -1,6 +1,8 @@
 package server
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin"
@@ -64,4 +66,45 @@ func (s *Server) compactionFigures(emit func(admin.Metric)) {
 	} {
 		emit(admin.Metric{Name: c.name, Help: c.help, Value: float64(c.value), Counter: true})
 	}
+}
+
+// groupFigures tells of consumer groups. Lag has a series for each position, up to a
+// limit: whoever has more positions asks for the groups that matter.
+func (s *Server) groupFigures(emit func(admin.Metric)) {
+	b := s.room.broker
+	f := b.Coordinator().Figures()
+	for state, n := range f.States {
+		emit(admin.Metric{Name: "rhumb_groups", Help: "Consumer groups that this node coordinates, by state.",
+			Labels: []string{"state", state.String()}, Value: float64(n)})
+	}
+	for _, m := range []struct {
+		name, help string
+		value      float64
+		counter    bool
+	}{
+		{"rhumb_group_members", "Members of all consumer groups.", float64(f.Members), false},
+		{"rhumb_group_memory_bytes", "What members of consumer groups say and are assigned.", float64(f.Memory), false},
+		{"rhumb_group_offsets", "Committed offsets that are kept.", float64(f.Offsets), false},
+		{"rhumb_group_offsets_bytes", "What they take in memory.", float64(f.OffsetMemory), false},
+		{"rhumb_group_rebalances_total", "Rebalances that ended in a new generation.", float64(f.Rebalances), true},
+		{"rhumb_group_offset_commits_total", "Offsets that were committed.", float64(f.Commits), true},
+		{"rhumb_group_offset_commits_refused_total", "Offsets that were refused because of a limit.", float64(f.CommitsRefused), true},
+		{"rhumb_group_joins_total", "Answers to members that joined.", float64(f.Joins), true},
+		{"rhumb_group_join_seconds_total", "How long these took, in all.", f.JoinTime.Seconds(), true},
+		{"rhumb_group_syncs_total", "Answers to members that asked for their assignment.", float64(f.Syncs), true},
+		{"rhumb_group_sync_seconds_total", "How long these took, in all.", f.SyncTime.Seconds(), true},
+	} {
+		emit(admin.Metric{Name: m.name, Help: m.help, Value: m.value, Counter: m.counter})
+	}
+	most := s.cfg.Limits.GroupLagSeries
+	if most <= 0 {
+		return
+	}
+	lags, left := b.GroupLags(most)
+	for _, l := range lags {
+		emit(admin.Metric{Name: "rhumb_group_lag", Help: "Records between a group's committed offset and the partition's end.",
+			Labels: []string{"tenant", string(l.Group.Tenant), "namespace", string(l.Group.Namespace), "group", strings.ToValidUTF8(l.Group.Group, "\ufffd"),
+				"topic", l.Topic.Short(), "partition", strconv.Itoa(int(l.Partition))}, Value: float64(l.Records)})
+	}
+	emit(admin.Metric{Name: "rhumb_group_lag_series_left_out", Help: "Committed offsets without a series of rhumb_group_lag: limits.group_lag_series.", Value: float64(left)})
 }

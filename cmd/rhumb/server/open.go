@@ -239,7 +239,7 @@ func (s *Server) groups() groups.Config {
 	return groups.Config{
 		InitialDelay: time.Duration(orNone(int64(g.InitialRebalanceDelay))), MinSession: g.MinSessionTimeout.Std(), MaxSession: g.MaxSessionTimeout.Std(),
 		MaxMembers: g.MaxMembers, MaxGroupBytes: int64(g.MaxBytes), Memory: int64(s.cfg.Limits.GroupMemory),
-		OffsetsRetention: g.OffsetsRetention.Std(),
+		MaxOffsetBytes: int64(g.MaxOffsetBytes), OffsetMemory: int64(s.cfg.Limits.OffsetMemory), OffsetsRetention: g.OffsetsRetention.Std(),
 	}
 }
 
