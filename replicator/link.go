@@ -216,12 +216,6 @@ func (l *link) failed(err error) {
 	}
 }
 
-// allowsIn reports whether the peer may send a topic's own records here.
-func (l *link) allowsIn(t rhumb.Topic) bool {
-	_, ok := l.edgeIn(t)
-	return ok
-}
-
 // edgeIn gives the edge on which the peer sends a topic here.
 func (l *link) edgeIn(t rhumb.Topic) (configstore.Edge, bool) {
 	l.mu.Lock()

@@ -40,7 +40,7 @@ func (w *world) check() error {
 			}
 			copies = append(copies, c)
 		}
-		for _, rule := range []func([]copyOf) error{w.checkOffsets, w.checkNames, w.checkOrder, w.checkEdges, w.checkAcks, w.checkResolved} {
+		for _, rule := range []func([]copyOf) error{w.checkOffsets, w.checkNames, w.checkOrder, w.checkEdges, w.checkAcks, w.checkResolved, w.checkRelayed} {
 			if err := rule(copies); err != nil {
 				return fmt.Errorf("topic %s: %w", topicName(t).Name, err)
 			}
@@ -156,7 +156,7 @@ func (w *world) checkOrder(copies []copyOf) error {
 
 func (w *world) checkComplete(source, dest copyOf, have map[rhumb.Origin]bool) error {
 	life := source.state.Life
-	if source.region == dest.region || w.truth.isTainted(life) {
+	if source.region == dest.region || w.truth.isTainted(life) || !w.shape.reaches(source.region)[dest.region] {
 		return nil
 	}
 	mark, _ := watermarkOf(dest.state, life)
@@ -183,6 +183,8 @@ func (w *world) checkEdges(copies []copyOf) error {
 				return fmt.Errorf("I4: r%d holds %s of a life that nobody began", c.region, r.origin)
 			case b.region == c.region && !w.truth.isLost(r.origin.Life):
 				return fmt.Errorf("I4: r%d: %s came back to where it was published", c.region, r.origin)
+			case !w.may[b.region][c.region]:
+				return fmt.Errorf("I4: r%d holds %s of r%d, whose records no topology so far brings there", c.region, r.origin, b.region)
 			case b.topic != c.topic.Topic || b.deletions != c.topic.Deletions:
 				return fmt.Errorf("I4: r%d: %s is of %s under deletion count %d, the topic is under %d", c.region, r.origin, b.topic, b.deletions, c.topic.Deletions)
 			}

@@ -47,6 +47,8 @@ func (w *world) do(e event) error {
 		})
 	case actRestore:
 		return w.restore(e)
+	case actShape:
+		return w.change(w.plan.shapes[int(e.at/time.Millisecond)%len(w.plan.shapes)])
 	case actRebuild:
 		return w.rebuild(e)
 	}
@@ -64,6 +66,7 @@ func (w *world) recreate(e event) error {
 		return err
 	}
 	w.truth.deleted(name, count)
+	defer w.createEverywhere(e.topic)
 	if err := w.use(e.a, func(r *region.Region) error { return r.DeleteTopic(ctx, name, count) }); err != nil {
 		w.note("delete %s: %v", name.Name, err)
 	}
@@ -78,14 +81,20 @@ func (w *world) recreate(e event) error {
 	return nil
 }
 
-// trim deletes the older half of a topic's records in a.
+// trim deletes the older half of a topic's records in a; where they go over relays,
+// mostly all of them, so that some are gone before others have them.
 func (w *world) trim(e event) {
+	w.truth.trim(topicName(e.topic))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	err := w.use(e.a, func(r *region.Region) error {
 		for _, p := range partitionsOf(r, topicName(e.topic)) {
 			if st, ok := r.State(p.Ref); ok {
-				if _, err := r.DeleteRecords(ctx, p.Ref, (st.LogStart+st.End)/2); err != nil {
+				before := (st.LogStart + st.End) / 2
+				if len(w.plan.shapes) > 0 && int(e.at/time.Millisecond)%4 > 0 {
+					before = st.End
+				}
+				if _, err := r.DeleteRecords(ctx, p.Ref, before); err != nil {
 					return err
 				}
 			}

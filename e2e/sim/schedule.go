@@ -24,6 +24,7 @@ const (
 	actTrim     action = "trim"     // records of a topic are deleted in a
 	actBackup   action = "backup"   // a's data directory is copied while it runs
 	actRestore  action = "restore"  // a crashes, and its data directory is replaced by that copy
+	actShape    action = "shape"    // the topology becomes another one of the plan's
 	actRebuild  action = "rebuild"  // a crashes, loses its disk, and comes back from nothing under the same name
 )
 
@@ -46,6 +47,7 @@ type plan struct {
 	length          time.Duration // faults happen within it; what follows is for healing
 	every           time.Duration // mean time between events
 	weights         map[action]int
+	shapes          []shape // the topology at first, and others for actShape; none: a full mesh
 }
 
 // ordinary is the plan of most seeds: everything that a mesh must get over
@@ -66,6 +68,19 @@ var disasters = plan{
 var restores = plan{
 	regions: 3, topics: 2, length: 8 * time.Minute, every: 15 * time.Second,
 	weights: map[action]int{actLink: 4, actCut: 3, actCrash: 2, actBackup: 4, actRestore: 5},
+}
+
+// paths is the plan of five regions whose records have several ways, or one over
+// relays: shapes[0] at first.
+func pathsPlan(shapes []shape) plan {
+	p := plan{
+		regions: 5, topics: 2, length: 5 * time.Minute, every: 8 * time.Second, shapes: shapes,
+		weights: map[action]int{actLink: 8, actCut: 8, actCrash: 6, actStop: 2, actRecreate: 1},
+	}
+	if len(shapes) > 1 {
+		p.weights[actShape] = 6
+	}
+	return p
 }
 
 // schedule lays out the events of a seed. It depends on nothing else, so a
@@ -99,7 +114,7 @@ func (p plan) schedule(seed uint64) []event {
 // deck holds each action as often as it weighs, in a fixed order.
 func (p plan) deck() []action {
 	var deck []action
-	for _, a := range []action{actLink, actCut, actCrash, actStop, actRecreate, actTrim, actBackup, actRestore, actRebuild} {
+	for _, a := range []action{actLink, actCut, actCrash, actStop, actRecreate, actTrim, actBackup, actRestore, actRebuild, actShape} {
 		for range p.weights[a] {
 			deck = append(deck, a)
 		}

@@ -32,7 +32,7 @@ func (w *world) unsettled() error {
 	for t := range w.plan.topics {
 		for from := range w.hosts {
 			for to := range w.hosts {
-				if from == to {
+				if from == to || !w.shape.reaches(from)[to] {
 					continue
 				}
 				if err := w.behind(topicName(t), from, to); err != nil {
@@ -79,6 +79,9 @@ func (w *world) behind(name rhumb.Topic, from, to int) error {
 // missing.
 func (w *world) lagging(h *host) error {
 	for _, l := range h.running.Links().Status().Links {
+		if !w.shape.linked(placeOf(h.name), placeOf(l.Peer)) {
+			continue
+		}
 		if l.State != replicator.LinkConnected {
 			return fmt.Errorf("%s: link to %s is %s: %s", h.name, l.Peer, l.State, l.LastError)
 		}
@@ -90,7 +93,7 @@ func (w *world) lagging(h *host) error {
 			case p.State == replicator.SessionDiverged:
 				return fmt.Errorf("I3: %s: %s to %s diverged: %s", h.name, p.Topic.Name, l.Peer, p.LastError)
 			case p.State == replicator.SessionClosed:
-			case p.State != replicator.SessionIdle && p.State != replicator.SessionFlowing:
+			case p.State != replicator.SessionIdle && p.State != replicator.SessionFlowing && p.State != replicator.SessionStandby:
 				return fmt.Errorf("%s: %s to %s is %s: %s", h.name, p.Topic.Name, l.Peer, p.State, p.LastError)
 			case p.Lag.Records != 0 || !p.Lag.Known:
 				return fmt.Errorf("I8: %s: %s to %s: nothing is missing, but the lag says %+v", h.name, p.Topic.Name, l.Peer, p.Lag)

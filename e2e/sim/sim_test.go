@@ -34,19 +34,23 @@ func TestSimulation(t *testing.T) {
 	for seed := *firstSeed; seed < *firstSeed+count; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { simulate(t, seed) })
+			synctest.Test(t, func(t *testing.T) { simulate(t, seed, planOf(seed)) })
 		})
 	}
 }
 
-func simulate(t *testing.T, seed uint64) {
-	p := ordinary
+// planOf is the plan of a seed of three regions.
+func planOf(seed uint64) plan {
 	switch seed % 8 {
 	case 3:
-		p = disasters
+		return disasters
 	case 7:
-		p = restores
+		return restores
 	}
+	return ordinary
+}
+
+func simulate(t *testing.T, seed uint64, p plan) {
 	w, err := newWorld(seed, p)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +64,7 @@ func simulate(t *testing.T, seed uint64) {
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	path := filepath.Join(dir, fmt.Sprintf("rhumb-sim-%d.log", seed))
+	path := filepath.Join(dir, fmt.Sprintf("rhumb-sim-%d-%d.log", p.regions, seed))
 	if err := os.WriteFile(path, []byte(w.log.String()), 0o644); err != nil {
 		t.Error(err)
 	}

@@ -25,6 +25,7 @@ type truth struct {
 	births    map[rhumb.Life]birth // of every life that a producer or check met
 	tainted   map[rhumb.Life]string
 	deletions map[rhumb.Topic]uint64
+	trims     map[rhumb.Topic]bool // topics of which some region deleted records
 }
 
 // birth says where and under which deletion count a life began.
@@ -36,6 +37,7 @@ type birth struct {
 
 func (t *truth) init() {
 	t.births, t.tainted, t.deletions = map[rhumb.Life]birth{}, map[rhumb.Life]string{}, map[rhumb.Topic]uint64{}
+	t.trims = map[rhumb.Topic]bool{}
 }
 
 func (t *truth) ack(a acked) {
@@ -61,6 +63,18 @@ func (t *truth) deleted(name rhumb.Topic, count uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.deletions[name] = max(t.deletions[name], count)
+}
+
+func (t *truth) trim(name rhumb.Topic) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.trims[name] = true
+}
+
+func (t *truth) trimmed(name rhumb.Topic) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.trims[name]
 }
 
 func (t *truth) deletionsOf(name rhumb.Topic) uint64 {

@@ -20,11 +20,16 @@ import (
 	"github.com/rhumbmq/rhumb/internal/relay"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/region"
+	"github.com/rhumbmq/rhumb/replicator/paths"
 )
 
 // settleLimit is how long a healed mesh may take until every watermark has
 // reached its origin's end.
 const settleLimit = 3 * time.Minute
+
+// settleLimitPaths is the limit where a gap may have to wait until it is clear that no
+// path has the records.
+const settleLimitPaths = settleLimit + paths.Grace
 
 // errAway is the answer of a host that is switched off.
 var errAway = rhumb.Errorf(rhumb.KindUnavailable, "sim: region is switched off")
@@ -42,6 +47,9 @@ type world struct {
 	// all. Not a mutex: under virtual time, who waits for one stops the clock.
 	power       *semaphore.Weighted
 	truth       truth
+	shape       shape                // the topology now
+	may         map[int]map[int]bool // for each region: where its records may be, by all topologies so far
+	changes     int                  // of the topology
 	resolutions []resolved // of the end
 
 	notes sync.Mutex
@@ -62,10 +70,8 @@ func newWorld(seed uint64, p plan) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	var names []rhumb.RegionName
 	for i := range p.regions {
 		h := &host{name: rhumb.RegionName(fmt.Sprintf("r%d", i)), ip: net.IPv4(10, 0, 0, byte(i+1)).To4()}
-		names = append(names, h.name)
 		w.hosts = append(w.hosts, h)
 		pair, err := ca.IssueRegion(h.name, nil, 0)
 		if err != nil {
@@ -83,11 +89,11 @@ func newWorld(seed uint64, p plan) (*world, error) {
 	if _, err := writer.PutTenant(ctx, rhumb.DefaultTenant, func(*configstore.Tenant) error { return nil }); err != nil {
 		return nil, err
 	}
-	_, err = writer.PutNamespace(ctx, rhumb.DefaultTenant, rhumb.DefaultNamespace, func(n *configstore.Namespace) error {
-		n.Topology = &configstore.Topology{FullMesh: names}
-		return nil
-	})
-	return w, err
+	first := fullMesh(p.regions)
+	if len(p.shapes) > 0 {
+		first = p.shapes[0]
+	}
+	return w, w.change(first)
 }
 
 // note adds a line to the event log.
@@ -141,6 +147,7 @@ func (w *world) run() error {
 		if err := w.createTopic(i%len(w.hosts), i); err != nil {
 			return err
 		}
+		w.createEverywhere(i)
 	}
 	traffic, stop := context.WithCancel(context.Background())
 	var clients sync.WaitGroup
@@ -191,13 +198,18 @@ func (w *world) healAll() error {
 		if err := w.createTopic(t%len(w.hosts), t); err != nil {
 			w.note("create %s: %v", topicName(t).Name, err)
 		}
+		w.createEverywhere(t)
 	}
 	return nil
 }
 
 // settle waits until nothing is missing anywhere.
 func (w *world) settle() error {
-	deadline := time.Now().Add(settleLimit)
+	limit := settleLimit
+	if len(w.plan.shapes) > 0 {
+		limit = settleLimitPaths
+	}
+	deadline := time.Now().Add(limit)
 	for {
 		err := w.unsettled()
 		if err == nil {
@@ -275,6 +287,18 @@ func (w *world) createTopic(at, topic int) error {
 		}
 		return err
 	})
+}
+
+// createEverywhere creates a topic where no edge leads to from others that have it.
+func (w *world) createEverywhere(topic int) {
+	if len(w.plan.shapes) == 0 {
+		return
+	}
+	for i := range w.hosts {
+		if err := w.createTopic(i, topic); err != nil {
+			w.note("create %s in r%d: %v", topicName(topic).Name, i, err)
+		}
+	}
 }
 
 // deletions is the count that a topic is born under: the highest that the
