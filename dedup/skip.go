@@ -13,6 +13,7 @@ type Skip struct {
 	To     rhumb.Offset // inclusive, on a batch border
 	Chain  uint64       // of the origin's last batch that ends at or before To; 0 if there is none
 	Reason rhumb.Reason
+	By     string // who decided on it, of a skip that a person ordered
 }
 
 func (s Skip) valid() bool {

@@ -435,7 +435,7 @@ func TestI4DestinationChecksThePolicy(t *testing.T) {
 		if got := len(eu.region.own(orders, 0, 1)); got != 1 {
 			ms.t.Errorf("eu took %d batches against its policy", got)
 		}
-		if f := us.flow("eu"); f.State != SessionStalled || f.LastError == "" {
+		if f := us.flow("eu"); f.State != SessionRefused || f.LastError == "" {
 			ms.t.Errorf("us shows %+v", f)
 		}
 		view.change(func() { view.edges = fullMesh("us", "eu") })

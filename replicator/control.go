@@ -22,6 +22,7 @@ const maxPongs = 8
 type control struct {
 	pongs    chan wire.Pong // capacity maxPongs
 	announce chan struct{}  // capacity 1: topics or edges changed
+	pauses   chan struct{}  // capacity 1: what is paused changed
 	probe    chan uint64    // numbers of pings that ask whether the peer lives
 	answered chan uint64    // capacity 1: which were answered
 	probes   atomic.Uint64
@@ -36,6 +37,8 @@ func (c *control) init() {
 	c.pongs = make(chan wire.Pong, maxPongs)
 	c.announce = make(chan struct{}, 1)
 	c.announce <- struct{}{}
+	c.pauses = make(chan struct{}, 1)
+	c.pauses <- struct{}{}
 	c.probe, c.answered = make(chan uint64), make(chan uint64, 1)
 }
 
@@ -91,6 +94,8 @@ func (c *conn) hear(context.Context) error {
 			if err := c.settler.take(f); err != nil {
 				return err
 			}
+		case *wire.Pauses:
+			c.onPauses(f)
 		case *wire.Bye:
 			return &refusal{reason: "the peer says goodbye: " + f.Text}
 		default:
@@ -128,6 +133,8 @@ func (c *conn) speak(ctx context.Context) error {
 			err = c.writer.Write(&p)
 		case probe := <-c.control.probe:
 			err = c.ping(probe)
+		case <-c.control.pauses:
+			err = c.writePauses()
 		case <-c.control.announce:
 			err = c.announce(announced)
 		}

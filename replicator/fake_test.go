@@ -37,6 +37,7 @@ type fakeRegion struct {
 	hang       bool // OpenOrigin does not answer
 	queue      []func()
 	order      sync.Mutex
+	settings   map[string]map[string]string
 }
 
 // fakeLog is one partition.
@@ -182,6 +183,27 @@ func (r *fakeRegion) DeleteTopic(_ context.Context, t rhumb.Topic, deletions uin
 		r.signal(p.Ref)
 	}
 	r.tell()
+	return nil
+}
+
+// Settings and AlterSettings implement Settings.
+func (r *fakeRegion) Settings(scope string) map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.settings[scope]
+}
+
+func (r *fakeRegion) AlterSettings(_ context.Context, scope string, change func(map[string]string) (map[string]string, error)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, err := change(r.settings[scope])
+	if err != nil {
+		return err
+	}
+	if r.settings == nil {
+		r.settings = map[string]map[string]string{}
+	}
+	r.settings[scope] = now
 	return nil
 }
 

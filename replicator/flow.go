@@ -34,10 +34,15 @@ type flow struct {
 	// Guarded by link.mu.
 	running, again bool
 	standby        standby
+	paused         bool
+	halted         context.Context // ends when it is paused
+	halt           context.CancelCauseFunc
 
 	mu     sync.Mutex
 	status flowStatus
 	ledger *ledger // of the session, nil if there is none
+	active *sending
+	order  *skipOrder // what an operator wants skipped, nil if nothing
 }
 
 // flowStatus is what Status says of a flow.
@@ -55,6 +60,8 @@ type flowStatus struct {
 
 	apart *Divergence // where the logs part, nil while they are not known to
 
+	refused *Refusal // nil unless the destination will not have what comes next
+
 	// Of a past life: the connection over which it was settled, and up to where the
 	// destination's copy agrees with this log.
 	settledOn *conn
@@ -67,6 +74,7 @@ type flowStatus struct {
 func newFlow(l *link, s *source, e configstore.Edge) *flow {
 	f := &flow{link: l, source: s, latest: e.Start == configstore.StartLatest, poke: make(chan struct{}, 1)}
 	f.ended, f.end = context.WithCancelCause(context.Background())
+	f.halted, f.halt = context.WithCancelCause(context.Background())
 	f.forget()
 	f.status = flowStatus{state: SessionDisconnected, since: time.Now(), confirmed: rhumb.NoOffset, oldestFor: rhumb.NoOffset - 1}
 	return f
@@ -114,10 +122,11 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(f.ended, func() { cancel(context.Cause(f.ended)) })()
+	defer context.AfterFunc(f.link.haltOf(f), func() { cancel(errPaused) })()
 	pause := backoff{least: retryPause, most: retryPauseMost}
 	opened, err := f.awaitEarlier(ctx, c, opened)
 	if err != nil {
-		f.become(SessionDisconnected)
+		f.leave(ctx)
 		return
 	}
 	for ctx.Err() == nil {
@@ -162,7 +171,7 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 			break
 		}
 	}
-	f.become(SessionDisconnected)
+	f.leave(ctx)
 }
 
 // awaitEarlier waits until what earlier lives of the log name is at the
@@ -252,19 +261,24 @@ func (f *flow) nudge() {
 func (f *flow) failed(ctx context.Context, st session.Status, err error) {
 	state := SessionStalled
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil || errors.Is(err, errSteered):
 		return
 	case err != nil:
 	case st.State == session.Diverged:
 		state, err = SessionDiverged, rhumb.Errorf(rhumb.KindDiverged, "%s", st.Text)
 	case st.State == session.Held:
 		state, err = SessionHeld, rhumb.Errorf(rhumb.KindNoSpace, "the destination has no room: %s", st.Text)
+	case st.State == session.Refused:
+		state, err = SessionRefused, rhumb.Errorf(rhumb.KindUnavailable, "refused at offset %d, %s: %s", st.Confirmed+1, st.Code, st.Text)
 	default:
 		err = rhumb.Errorf(rhumb.KindUnavailable, "%s: %s", st.Code, st.Text)
 	}
 	f.mu.Lock()
 	news := f.status.err == nil || f.status.err.Error() != err.Error()
 	f.status.err, f.status.errAt = err, time.Now()
+	if state == SessionRefused && (f.status.refused == nil || f.status.refused.At != st.Confirmed+1 || f.status.refused.Code != st.Code) {
+		f.status.refused = &Refusal{At: st.Confirmed + 1, Code: st.Code, Text: st.Text, Since: time.Now()}
+	}
 	if state == SessionDiverged {
 		f.status.apart = &Divergence{Common: st.Common, Exact: st.Exact, Watermark: st.Confirmed, At: time.Now()}
 	}
@@ -307,7 +321,7 @@ func (f *flow) note(st session.Status) {
 		state = SessionFlowing
 		f.status.served = true
 	case session.Opening:
-		if state == SessionDisconnected {
+		if state == SessionDisconnected || state == SessionPaused {
 			state = SessionFlowing
 		}
 	}
@@ -320,11 +334,21 @@ func (f *flow) note(st session.Status) {
 	if (st.State == session.Flowing || st.State == session.Idle || st.State == session.Standby) && (!f.status.known || st.Confirmed != f.status.confirmed) {
 		f.status.known, f.status.confirmed, f.status.confirmedAt = true, st.Confirmed, time.Now()
 	}
+	if r := f.status.refused; r != nil && (st.State == session.Idle || st.State == session.Flowing && st.Confirmed >= r.At) {
+		f.status.refused = nil
+	}
+	if o := f.order; o != nil && f.status.known && f.status.confirmed >= o.to.Offset {
+		f.order = nil
+		close(o.done)
+	}
 }
 
-// use makes a session's ledger the one that Status looks at.
-func (f *flow) use(l *ledger) {
+// use makes a session the one that Status and operators look at, nil: there is none.
+func (f *flow) use(s *sending) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ledger = l
+	f.active, f.ledger = s, nil
+	if s != nil {
+		f.ledger = &s.ledger
+	}
 }

@@ -40,6 +40,7 @@ func (l *link) refresh() {
 		if l.flows[key] == nil {
 			f := newFlow(l, s, e)
 			l.flows[key] = f
+			l.settlePause(f)
 			l.queue(f)
 		}
 		if s.closed == nil && l.mayRelay(e) {
@@ -134,6 +135,9 @@ func (l *link) nextDue(c *conn) *flow {
 			f.unheard()
 			continue
 		}
+		if f.paused {
+			continue // whoever resumes it queues it
+		}
 		if f.running {
 			f.again = true
 			f.nudge()
@@ -151,7 +155,7 @@ func (l *link) nextDue(c *conn) *flow {
 func (l *link) finished(f *flow, c *conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	again := f.again && !f.standby.on
+	again := f.again && !f.standby.on && !f.paused
 	f.again = false
 	switch {
 	case l.flows[f.source.key()] != f:

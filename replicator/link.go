@@ -32,16 +32,18 @@ type link struct {
 
 	mu sync.Mutex
 	linkPolicy
-	sources  map[sourceKey]*source          // lives of this region's logs
-	base     map[rhumb.PartitionRef]*source // those that they have now
-	flows    map[sourceKey]*flow
-	standing map[*flow]struct{} // whose life the peer takes over another path just now
-	conn     *conn              // that sessions use, nil if none
-	changed  chan struct{}      // closed and replaced when conn, geo or edges change
-	health   linkHealth
-	rivals   rivals
-	brief    bool      // the last connection lived for less than briefLife
-	toldUp   time.Time // when it was last logged that the link is up
+	sources     map[sourceKey]*source          // lives of this region's logs
+	base        map[rhumb.PartitionRef]*source // those that they have now
+	flows       map[sourceKey]*flow
+	standing    map[*flow]struct{} // whose life the peer takes over another path just now
+	conn        *conn              // that sessions use, nil if none
+	changed     chan struct{}      // closed and replaced when conn, geo or edges change
+	health      linkHealth
+	rivals      rivals
+	pauses      []Pause   // of edges from here
+	theirPauses []Pause   // of edges to here, as the peer said last
+	brief       bool      // the last connection lived for less than briefLife
+	toldUp      time.Time // when it was last logged that the link is up
 }
 
 // linkPolicy is what the policy says of a link.
@@ -158,7 +160,7 @@ func (l *link) adopt(c *conn) error {
 		}
 		old.end(errSuperseded)
 	}
-	l.conn, c.adopted = c, time.Now()
+	l.conn, c.adopted, l.theirPauses = c, time.Now(), nil
 	l.state.set(true)
 	l.rivals.note(c.boot)
 	l.become(LinkConnected)

@@ -200,6 +200,7 @@ func (m *Manager) reconcile(ctx context.Context) {
 	m.watcher.update(base)
 	regions := m.cfg.Policy.Regions()
 	edges := m.cfg.Policy.Edges()
+	pauses := m.pauses()
 	m.mu.Lock()
 	m.sources = base
 	current := map[rhumb.RegionName]bool{}
@@ -231,6 +232,7 @@ func (m *Manager) reconcile(ctx context.Context) {
 		l.receive.resize(m.cfg.Limits.ReceiveBudget / n)
 		i := slices.IndexFunc(regions, func(r configstore.Region) bool { return r.Name == l.name })
 		out, in := edgesBetween(edges, m.cfg.Self.Name, l.name)
+		l.setPauses(pauses[l.name])
 		l.setPolicy(linkPolicy{geo: regions[i].Geo, out: out, in: in, rebuilt: rebuilt || regions[i].Rebuilds > 0})
 		l.setSources(sources, base)
 	}

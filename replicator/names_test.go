@@ -122,7 +122,7 @@ func TestDeletedInOneRegion(t *testing.T) {
 		if eu.partitions(orders) != 0 {
 			ms.t.Fatal("the neighbour brought the topic back")
 		}
-		if f := us.flow("eu"); f.State != SessionStalled || f.LastError == "" || us.partitions(orders) != 1 {
+		if f := us.flow("eu"); f.State != SessionRefused || f.LastError == "" || us.partitions(orders) != 1 {
 			ms.t.Errorf("us shows %+v, and %d partitions", f, us.partitions(orders))
 		}
 		if _, err := us.region.GrowTopic(ms.net.ctx, orders, 3); err != nil {

@@ -26,6 +26,7 @@ type Policy interface {
 // and its log as a destination.
 type Region interface {
 	Topics
+	Settings
 	Source
 	Destination
 }

@@ -56,6 +56,7 @@ func (l *link) relays(base *source, e configstore.Edge, st *partitionState, by *
 		if w.Offset != rhumb.NoOffset && l.carries(e, w.Region) && !st.Owns(w.Life) {
 			f := newFlow(l, base.copyOf(w.Region, w.Life), e)
 			l.flows[key] = f
+			l.settlePause(f)
 			l.queue(f)
 		}
 	}

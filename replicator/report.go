@@ -38,6 +38,7 @@ func (l *link) report(now time.Time) LinkStatus {
 		s.LastError, s.LastErrorAt = l.health.err.Error(), l.health.errAt
 	}
 	s.Twice, s.Second = l.twice(now), l.second()
+	s.Pauses, s.PeerPauses = l.pauses, l.theirPauses
 	conn := l.conn
 	flows := make([]*flow, 0, len(l.flows))
 	for _, f := range l.flows {
@@ -45,6 +46,7 @@ func (l *link) report(now time.Time) LinkStatus {
 	}
 	l.mu.Unlock()
 	if conn != nil {
+		s.Heard = time.Unix(0, conn.heard.Load())
 		s.Remote, s.Dialled = conn.qc.RemoteAddr().String(), conn.dialled
 		s.RTT = conn.qc.ConnectionStats().SmoothedRTT
 		s.ClockOffset, s.ClockAt = conn.control.clockOffset()
@@ -67,7 +69,7 @@ func (f *flow) report(now time.Time) PartitionStatus {
 	ledger := f.ledger
 	f.mu.Unlock()
 	s := PartitionStatus{Topic: f.source.topic, Partition: f.source.index, Life: f.source.life, Origin: f.source.origin, Forwarded: f.forwards(), State: st.state, Since: st.since,
-		Confirmed: st.confirmed, ConfirmedAt: st.confirmedAt, Rebuilds: st.rebuilds, Apart: st.apart}
+		Confirmed: st.confirmed, ConfirmedAt: st.confirmedAt, Rebuilds: st.rebuilds, Apart: st.apart, Refused: st.refused}
 	if st.err != nil {
 		s.LastError, s.LastErrorAt = st.err.Error(), st.errAt
 	}
@@ -88,6 +90,9 @@ func (f *flow) report(now time.Time) PartitionStatus {
 	log.OwnFloor = max(log.OwnFloor, f.source.from-1)
 	s.End = ownEnd(&log)
 	s.Lag = f.lag(&log, &st, ledger, now)
+	if st.refused != nil && (s.State == SessionFlowing || s.State == SessionStalled) {
+		s.State, s.Since = SessionRefused, st.refused.Since // it is just being tried again
+	}
 	if s.State == SessionIdle && s.Lag.Records > 0 {
 		s.State = SessionFlowing // it grew a moment ago, and the session is about to see it
 	}

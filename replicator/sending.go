@@ -90,9 +90,10 @@ func (s *sending) run(ctx context.Context) error {
 		return err
 	}
 	defer s.conn.lanes.unpin(s)
-	s.flow.use(&s.ledger)
+	s.flow.use(s)
 	defer s.flow.use(nil)
 	defer s.ledger.close()
+	s.flow.machine.SkipTo(s.flow.ordered())
 	s.flow.machine.Open(s.id, src)
 	err = s.serve(ctx)
 	if ctx.Err() != nil {

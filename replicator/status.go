@@ -5,6 +5,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/dedup"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/wire"
 )
 
 // LinkState says whether a link has a connection.
@@ -30,6 +31,8 @@ const (
 	SessionDisconnected SessionState = "disconnected" // no connection
 	SessionDiverged     SessionState = "diverged"     // the two logs differ: a person must decide
 	SessionStandby      SessionState = "standby"      // the peer takes this origin over another path
+	SessionPaused       SessionState = "paused"       // an operator stopped the edge
+	SessionRefused      SessionState = "refused"      // the destination will not have what comes next; tried again, rarely
 	SessionClosed       SessionState = "closed"       // of a past life: the peer will get nothing more of it
 )
 
@@ -117,6 +120,14 @@ type LinkStatus struct {
 	SendRate        float64 `json:"send_rate"` // bytes per second over the last seconds
 	ReceiveRate     float64 `json:"receive_rate"`
 
+	// Heard is when the peer was last heard of on this connection, at least once a
+	// second on a good line; zero while there is none.
+	Heard time.Time `json:"heard,omitzero"`
+	// Pauses are of edges from here to the peer, PeerPauses of those from the peer to
+	// here, as it said last.
+	Pauses     []Pause `json:"pauses,omitempty"`
+	PeerPauses []Pause `json:"peer_pauses,omitempty"`
+
 	Partitions []PartitionStatus `json:"partitions"`
 	Inbound    []InboundStatus   `json:"inbound"`
 }
@@ -155,6 +166,18 @@ type PartitionStatus struct {
 	// Apart says where the logs part, nil while they are not known to. It stays
 	// while the link is down.
 	Apart *Divergence `json:"apart,omitempty"`
+	// Refused says what the destination will not have, nil if nothing. It stays while
+	// the flow is tried again, and while the link is down.
+	Refused *Refusal `json:"refused,omitempty"`
+}
+
+// Refusal says that a destination does not take what comes next: its partition
+// stops there, and no other one.
+type Refusal struct {
+	At    rhumb.Offset `json:"at"` // own offset from which on nothing is taken
+	Code  wire.Code    `json:"code"`
+	Text  string       `json:"text"`
+	Since time.Time    `json:"since"`
 }
 
 // Divergence says where a destination's copy of a life and this log part.

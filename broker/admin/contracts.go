@@ -128,7 +128,9 @@ type Gap struct {
 	From   rhumb.Offset
 	To     rhumb.Offset
 	Reason rhumb.Reason
-	At     int64 // ms since 1970
+	At     int64  // ms since 1970
+	By     string // who ordered it, if a person did
+	Number uint64 // among the partition's gaps
 }
 
 // Batch is a stored batch.

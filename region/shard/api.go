@@ -85,7 +85,10 @@ type Gap struct {
 	From   rhumb.Offset
 	To     rhumb.Offset
 	Reason rhumb.Reason
-	At     int64 // ms since 1970
+	At     int64  // ms since 1970
+	By     string // who ordered it, if a person did
+	// Number tells the partition's gaps apart, for ever: 0 is the first.
+	Number uint64
 }
 
 // GroupKey names a consumer group or subscription.

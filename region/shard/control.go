@@ -75,13 +75,20 @@ func (c *skipCommand) append(b []byte) []byte {
 	b = putInt(b, int64(c.skip.From))
 	b = putInt(b, int64(c.skip.To))
 	b = putUint(b, c.skip.Chain)
-	return append(b, byte(c.skip.Reason))
+	b = append(b, byte(c.skip.Reason))
+	if c.skip.By == "" {
+		return b
+	}
+	return putString(b, c.skip.By)
 }
 
 func decodeSkip(body []byte) (*skipCommand, error) {
 	r := reader{b: body}
 	c := &skipCommand{partition: rhumb.PartitionID(r.uint()), region: r.region(), life: r.life()}
 	c.skip = dedup.Skip{From: rhumb.Offset(r.int()), To: rhumb.Offset(r.int()), Chain: r.uint(), Reason: rhumb.Reason(r.byte())}
+	if len(r.b) > 0 {
+		c.skip.By = r.string()
+	}
 	return c, r.err("skip")
 }
 

@@ -88,7 +88,7 @@
 // and 16-byte ids (id); later versions only append. topic is three strings:
 // tenant, namespace, name.
 //
-//	 3  skip              u partition, u region, id life, s from, s to, u chain, byte reason
+//	 3  skip              u partition, u region, id life, s from, s to, u chain, byte reason [, string by]
 //	 4  log start         u partition, s start, byte reason, u n × (u region, id life, s floor),
 //	                     then s own floor, u chain there
 //	 5  edge start        u partition, u destination, byte latest
@@ -126,7 +126,7 @@
 //	W partition, region 2 B, life watermark
 //	I partition, producer 8 B     producer
 //	E partition, region 2 B       s start of the edge
-//	G partition, number 8 B       u region, id life, s from, s to, byte reason, s time
+//	G partition, number 8 B       u region, id life, s from, s to, byte reason, s time [, string by]
 //	L partition, number 8 B       id life, s from, s last, u chain, s end, s time
 //	O group, topic, partition 4 B commit
 //	B group                       what its coordinator stored

@@ -116,7 +116,7 @@ func (m *machine) applySkip(ctx entry, c *skipCommand) result {
 		return refused(rhumb.Errorf(rhumb.KindUnavailable, "shard %d, partition %d: skip to %d is %s at apply", m.shard, p.id, c.skip.To, v))
 	}
 	if c.skip.Reason.IsGap() {
-		g := Gap{c.region, c.life, k.applied.Offset + 1, c.skip.To, c.skip.Reason, ctx.time}
+		g := Gap{Region: c.region, Life: c.life, From: k.applied.Offset + 1, To: c.skip.To, Reason: c.skip.Reason, At: ctx.time, By: c.skip.By}
 		m.set(gapKey(p.id, p.gapCount), encodeGap(g))
 		p.view.mu.Lock()
 		p.gaps = append(p.gaps, g)

@@ -155,7 +155,11 @@ func encodeGap(g Gap) []byte {
 	b = putInt(b, int64(g.From))
 	b = putInt(b, int64(g.To))
 	b = append(b, byte(g.Reason))
-	return putInt(b, g.At)
+	b = putInt(b, g.At)
+	if g.By == "" {
+		return b
+	}
+	return putString(b, g.By)
 }
 
 func decodeGap(value []byte) (Gap, error) {
@@ -163,7 +167,10 @@ func decodeGap(value []byte) (Gap, error) {
 	if err != nil {
 		return Gap{}, err
 	}
-	g := Gap{r.region(), r.life(), rhumb.Offset(r.int()), rhumb.Offset(r.int()), rhumb.Reason(r.byte()), r.int()}
+	g := Gap{Region: r.region(), Life: r.life(), From: rhumb.Offset(r.int()), To: rhumb.Offset(r.int()), Reason: rhumb.Reason(r.byte()), At: r.int()}
+	if len(r.b) > 0 {
+		g.By = r.string()
+	}
 	return g, r.err("gap row")
 }
 

@@ -121,7 +121,11 @@ func (s *Shard) Gaps(id rhumb.PartitionID) []Gap {
 	}
 	p.view.mu.Lock()
 	defer p.view.mu.Unlock()
-	return append([]Gap(nil), p.gaps...)
+	gaps := append([]Gap(nil), p.gaps...)
+	for i := range gaps {
+		gaps[i].Number = uint64(i)
+	}
+	return gaps
 }
 
 // AddWaiter has w signalled when the partition changes. It reports whether the

@@ -66,7 +66,7 @@ func (s *Sender) pump() {
 		return
 	}
 	s.state = Flowing
-	if !s.passStart() {
+	if !s.passStart() || !s.passOrder() {
 		return
 	}
 	for len(s.ready) > 0 {
@@ -130,6 +130,21 @@ func (s *Sender) passStart() bool {
 		return false
 	}
 	s.sendSkip(start, rhumb.ReasonPolicy)
+	return true
+}
+
+// passOrder says that an operator had something skipped. It is false while what was
+// sent before is in flight, so that the gap begins where the destination really is.
+func (s *Sender) passOrder() bool {
+	o := s.order
+	if o == nil || s.sent.Offset >= o.To.Offset {
+		return true
+	}
+	if o.To.Offset >= s.head() || s.flights.bytes() > 0 {
+		return false
+	}
+	s.forgetReads()
+	s.skip(o.To, rhumb.ReasonSkipped, o.By)
 	return true
 }
 
@@ -239,8 +254,10 @@ const maxSkipsAhead = 1024
 
 // sendSkip says that nothing comes up to a point. Few skips are in flight, so
 // they do not wait for the window.
-func (s *Sender) sendSkip(to dedup.ChainPoint, reason rhumb.Reason) {
-	skip := dedup.Skip{From: s.sent.Offset, To: to.Offset, Chain: to.Chain, Reason: reason}
+func (s *Sender) sendSkip(to dedup.ChainPoint, reason rhumb.Reason) { s.skip(to, reason, "") }
+
+func (s *Sender) skip(to dedup.ChainPoint, reason rhumb.Reason, by string) {
+	skip := dedup.Skip{From: s.sent.Offset, To: to.Offset, Chain: to.Chain, Reason: reason, By: by}
 	s.sent = to
 	s.scanned = max(s.scanned, to.Offset)
 	s.flights.add(to, skipSize)

@@ -66,6 +66,8 @@ type Sender struct {
 	asked    int              // how many this session's open asked about
 	rounds   int              // of the search
 
+	order *Order // what an operator wants skipped, nil if nothing
+
 	closing   dedup.ChainPoint // of a past life: what its closing skip starts after
 	fenced    bool             // the closing skip is in flight, or confirmed
 	rewoundTo rhumb.Offset     // the last rewind's, NoOffset-1 if none
@@ -129,6 +131,17 @@ func (s *Sender) Close(code wire.Code, text string) {
 	}
 	s.leave(Closed, code, text)
 }
+
+// Order asks for a skip that an operator decided on: nothing up to To will be sent.
+type Order struct {
+	To dedup.ChainPoint // on a batch border, with the chain there
+	By string           // who it was
+}
+
+// SkipTo has what lies between the destination's watermark and a point said to be
+// skipped, in the next session that opens; nil takes that back. It is done when the
+// destination has confirmed the point.
+func (s *Sender) SkipTo(o *Order) { s.order = o }
 
 // Disconnected says that the link is gone, and the session with it.
 func (s *Sender) Disconnected() { s.leave(Closed, wire.CodeNone, "disconnected") }

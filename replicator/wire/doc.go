@@ -41,11 +41,13 @@
 //	            | envelope, batch (snappy block format if the frame is compressed)
 //	19 skip     uint64 session, uint32 round, uint8 reason, 3 B reserved,
 //	            int64 from, int64 to, uint64 chain at to, int64 head
+//	            | by whom, if a person ordered it
 //	20 gap      as skip
 //	21 confirm  uint64 session, int64 watermark, uint64 chain there
 //	22 refuse   uint64 session, uint32 round, uint8 code, 3 B reserved,
 //	            int64 watermark, uint64 chain there | text
 //	23 close    uint64 session, uint8 code | text
+//	128 pauses  uint16 number | of each: tenant, namespace, int64 ms, by whom; control stream
 //
 // *Head* is the first origin offset that may not leave the source yet: what the
 // receiver compares with its watermark to know the lag. *Round* grows with each

@@ -64,6 +64,8 @@ var examples = []struct {
 		Boot: rhumb.UUID{0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x46, 0x37, 0x88, 0x39, 0x3a, 0x3b, 0x3c, 0x3d, 0x3e, 0x3f}}},
 	{"hello", &Hello{MinVersion: 1, MaxVersion: 2, Number: 3, Name: "eu-west", Mesh: testMesh, Data: testData,
 		Optional: 0x05, Required: 0x02, Clock: 1700000000123456}},
+	{"pauses", &Pauses{List: []Pause{{Space: rhumb.Space{Tenant: "acme", Namespace: "shop"}, At: 1700000000123, By: "ann"}, {At: 1700000000456, By: "token"}}}},
+	{"gap-skipped", &Skip{Session: 9, Round: 3, Head: 90, Skip: dedup.Skip{From: 4, To: 8, Chain: 0x1122334455667788, Reason: rhumb.ReasonSkipped, By: "ann"}}},
 	{"bye", &Bye{Kind: rhumb.KindForbidden, Text: "region eu belongs to another mesh"}},
 	{"topic", &Topic{Topic: testTopic, Partitions: 12, Deletions: 4,
 		Configs: map[string]string{"retention.ms": "604800000", "cleanup.policy": "delete"}}},

@@ -27,6 +27,8 @@ const (
 	TypeRefuse  Type = 22
 	TypeClose   Type = 23
 
+	TypePauses Type = 0x80
+
 	// firstOptional is the first type that a reader which does not know it skips.
 	firstOptional Type = 0x80
 )
@@ -34,7 +36,7 @@ const (
 var typeNames = map[Type]string{
 	TypeHello: "hello", TypeBye: "bye", TypeTopic: "topic", TypePing: "ping", TypePong: "pong", TypeOpen: "open",
 	TypeState: "state", TypeData: "data", TypeSkip: "skip", TypeGap: "gap", TypeConfirm: "confirm",
-	TypeRefuse: "refuse", TypeClose: "close",
+	TypeRefuse: "refuse", TypeClose: "close", TypePauses: "pauses",
 }
 
 // String gives the type's word.
@@ -123,6 +125,8 @@ func newFrame(t Type) Frame {
 		return &Refuse{}
 	case TypeClose:
 		return &Close{}
+	case TypePauses:
+		return &Pauses{}
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (r *Reader) Next() (Frame, error) {
 			return nil, err
 		case h.kind == TypeData:
 			return r.data(h)
-		case h.kind >= firstOptional:
+		case h.kind >= firstOptional && newFrame(h.kind) == nil:
 			if _, err := r.r.Discard(h.length); err != nil {
 				return nil, whole(err)
 			}

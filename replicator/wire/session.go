@@ -201,9 +201,14 @@ func (f *Skip) fixed(dst []byte) []byte {
 	return le.AppendUint64(dst, uint64(f.Head))
 }
 
-func (f *Skip) variable(dst []byte) []byte { return dst }
+func (f *Skip) variable(dst []byte) []byte {
+	if f.Skip.By == "" {
+		return dst
+	}
+	return appendText(dst, f.Skip.By, maxBy)
+}
 
-func (f *Skip) decode(fixed, _ *cursor) {
+func (f *Skip) decode(fixed, variable *cursor) {
 	f.Session = SessionID(fixed.u64())
 	f.Round = fixed.u32()
 	f.Skip.Reason = rhumb.Reason(fixed.u8())
@@ -211,4 +216,7 @@ func (f *Skip) decode(fixed, _ *cursor) {
 	f.Skip.From, f.Skip.To = fixed.offset(), fixed.offset()
 	f.Skip.Chain = fixed.u64()
 	f.Head = fixed.offset()
+	if len(variable.b) > 0 { // older versions end before it
+		f.Skip.By = variable.text(maxBy)
+	}
 }

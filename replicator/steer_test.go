@@ -1,0 +1,204 @@
+package replicator
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/codec"
+	"github.com/rhumbmq/rhumb/internal/relay"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/wire"
+)
+
+// refuseAt makes a region refuse every batch of orders that begins at an offset of
+// its origin, until the function that is given is called.
+func (n *node) refuseAt(offset rhumb.Offset) (stop func()) {
+	on := true
+	n.region.mu.Lock()
+	defer n.region.mu.Unlock()
+	n.region.failAppend = func(_ rhumb.PartitionRef, e *codec.Envelope) error {
+		if on && e.First == offset {
+			return rhumb.Errorf(rhumb.KindInvalid, "not this one")
+		}
+		return nil
+	}
+	return func() {
+		n.region.mu.Lock()
+		defer n.region.mu.Unlock()
+		on = false
+	}
+}
+
+// flowOf gives what a region says of one partition's flow.
+func (n *node) flowOf(peer rhumb.RegionName, partition int32) PartitionStatus {
+	for _, l := range n.manager.Status().Links {
+		for _, p := range l.Partitions {
+			if l.Peer == peer && p.Partition == partition {
+				return p
+			}
+		}
+	}
+	return PartitionStatus{}
+}
+
+// TestG07G17RefusedBatchStopsItsPartitionOnly: what the destination will not have
+// stops its partition, with place and reason, and no other one; a retry goes on once
+// it will, and nothing is skipped by itself.
+func TestG07G17RefusedBatchStopsItsPartitionOnly(t *testing.T) {
+	pair(t, short, 2, func(ms *mesh, us, eu *node) {
+		us.produce(orders, 0, 3, 100)
+		us.produce(orders, 1, 3, 100)
+		ms.untilCopied(us, eu, 0)
+		stop := eu.refuseAt(5)
+		us.produce(orders, 0, 2, 100) // 3, 4
+		us.produce(orders, 0, 2, 100) // 5, 6
+		us.produce(orders, 0, 2, 100) // 7, 8
+		us.produce(orders, 1, 2, 100)
+		ms.untilCopied(us, eu, 1)
+		ms.until("refused", 5*time.Second, func() bool { return us.flowOf("eu", 0).State == SessionRefused })
+		for range 20 { // it stays so while it is tried again
+			ms.pass(7 * time.Second)
+			f := us.flowOf("eu", 0)
+			if f.State != SessionRefused || f.Refused == nil || f.Refused.At != 5 || f.Refused.Code != wire.CodeInvalid ||
+				!strings.Contains(f.Refused.Text, "not this one") || f.Lag.Records != 4 || f.Confirmed != 4 {
+				ms.t.Fatalf("flow %+v, refused %+v", f, f.Refused)
+			}
+		}
+		stop()
+		if n, err := us.manager.Retry("eu", &rhumb.Partition{Topic: orders}); n != 1 || err != nil {
+			ms.t.Fatalf("retry: %d flows, %v", n, err)
+		}
+		ms.until("it goes on at once", 2*time.Second, func() bool { return copied(us, eu, orders, 0) })
+		ms.until("it shows", 2*time.Second, func() bool { f := us.flowOf("eu", 0); return f.State == SessionIdle && f.Refused == nil })
+	})
+}
+
+// TestG17SkipIsAnOperatorsAct: an operator skips the refused batch. The destination
+// keeps a gap that says so and by whom, and goes on behind it; a skip that is asked
+// for inside a batch, or while nobody can confirm it, changes nothing.
+func TestG17SkipIsAnOperatorsAct(t *testing.T) {
+	pair(t, short, 1, func(ms *mesh, us, eu *node) {
+		us.produce(orders, 0, 3, 100)
+		ms.untilCopied(us, eu, 0)
+		eu.refuseAt(3)
+		us.produce(orders, 0, 2, 100) // 3, 4
+		us.produce(orders, 0, 2, 100) // 5, 6
+		ms.until("refused", 5*time.Second, func() bool { return us.flow("eu").State == SessionRefused })
+		ask := func(to rhumb.Offset, dry bool) (SkipResult, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			return us.manager.Skip(ctx, SkipRequest{Peer: "eu", Partition: rhumb.Partition{Topic: orders}, To: to, By: "ann"}, dry)
+		}
+		if _, err := ask(4, false); rhumb.KindOf(err) != rhumb.KindInvalid || !strings.Contains(err.Error(), "3 or 5") {
+			ms.t.Errorf("inside a batch: %v", err)
+		}
+		if _, err := ask(8, false); rhumb.KindOf(err) != rhumb.KindInvalid {
+			ms.t.Errorf("past the end: %v", err)
+		}
+		if r, err := ask(5, true); err != nil || r.Done || r.From != 3 || r.To != 4 {
+			ms.t.Errorf("dry: %+v, %v", r, err)
+		}
+		ms.cut("us", "eu", relay.Settings{Cut: true})
+		if _, err := ask(5, false); rhumb.KindOf(err) != rhumb.KindTimeout && rhumb.KindOf(err) != rhumb.KindUnavailable {
+			ms.t.Errorf("over a cut line: %v", err)
+		}
+		ms.cut("us", "eu", short)
+		ms.until("linked", 10*time.Second, func() bool { return ms.linked("us", "eu") && us.flow("eu").State == SessionRefused })
+		if r, err := ask(5, false); err != nil || !r.Done || r.From != 3 || r.To != 4 {
+			ms.t.Fatalf("skip: %+v, %v", r, err)
+		}
+		ms.until("eu has the rest", 5*time.Second, func() bool { return us.flow("eu").Confirmed == 6 })
+		eu.region.edit(orders, 0, func(l *fakeLog) {
+			if len(l.gaps) != 1 || l.gaps[0].From != 2 || l.gaps[0].To != 4 || l.gaps[0].Reason != rhumb.ReasonSkipped || l.gaps[0].By != "ann" {
+				ms.t.Errorf("gaps %+v", l.gaps)
+			}
+		})
+		if r, err := ask(5, false); err != nil || r.From <= r.To {
+			ms.t.Errorf("again: %+v, %v", r, err)
+		}
+	})
+}
+
+// TestPausedEdgeSurvivesRestarts: what an operator paused stays so over restarts and
+// reconnects, is seen at both ends and in the lag, and goes on when resumed.
+func TestPausedEdgeSurvivesRestarts(t *testing.T) {
+	pair(t, short, 2, func(ms *mesh, us, eu *node) {
+		us.produce(orders, 0, 3, 100)
+		ms.untilCopied(us, eu, 0)
+		must := func(err error) {
+			ms.t.Helper()
+			if err != nil {
+				ms.t.Fatal(err)
+			}
+		}
+		space := orders.Space()
+		must(us.manager.Pause(context.Background(), "eu", space, "ann"))
+		ms.until("paused", time.Second, func() bool {
+			return us.flowOf("eu", 0).State == SessionPaused && us.flowOf("eu", 1).State == SessionPaused
+		})
+		us.produce(orders, 0, 2, 100)
+		eu.produce(orders, 0, 1, 100) // the other direction flows
+		ms.untilCopied(eu, us, 0)
+		check := func() {
+			ms.t.Helper()
+			f := us.flowOf("eu", 0)
+			if f.State != SessionPaused || f.Lag.Records < 2 || copied(us, eu, orders, 0) {
+				ms.t.Fatalf("flow %+v", f)
+			}
+			links := us.manager.Status().Links
+			if len(links[0].Pauses) != 1 || links[0].Pauses[0].By != "ann" || links[0].Pauses[0].Space != space {
+				ms.t.Fatalf("us says %+v", links[0].Pauses)
+			}
+			there := eu.manager.Status().Links[0].PeerPauses
+			if len(there) != 1 || there[0].Space != space {
+				ms.t.Fatalf("eu says %+v", there)
+			}
+		}
+		ms.pass(time.Minute)
+		check()
+		us.kill()
+		us.start()
+		ms.until("linked", 10*time.Second, func() bool { return ms.linked("us", "eu") })
+		ms.pass(time.Minute)
+		check()
+		if err := us.manager.Pause(context.Background(), "eu", space, "bob"); err != nil {
+			ms.t.Fatal(err)
+		}
+		ms.pass(time.Second)
+		check() // paused again, it stays as it was
+		must(us.manager.Resume(context.Background(), "eu", rhumb.Space{}))
+		ms.untilCopied(us, eu, 0)
+		ms.until("eu is told", 2*time.Second, func() bool { return len(eu.manager.Status().Links[0].PeerPauses) == 0 })
+		if err := us.manager.Resume(context.Background(), "eu", space); rhumb.KindOf(err) != rhumb.KindNotFound {
+			ms.t.Errorf("resumed twice: %v", err)
+		}
+	})
+}
+
+// TestPauseAndResumeUnderLoad: pauses that come and go while records flow lose and
+// double nothing.
+func TestPauseAndResumeUnderLoad(t *testing.T) {
+	pair(t, relay.Settings{Delay: 20 * time.Millisecond, Loss: .02}, 2, func(ms *mesh, us, eu *node) {
+		for i := range 200 {
+			us.produce(orders, i%2, 1+i%3, 2000)
+			switch i % 20 {
+			case 5:
+				_ = us.manager.Pause(context.Background(), "eu", rhumb.Space{}, "ann")
+			case 6, 15:
+				_ = us.manager.Resume(context.Background(), "eu", rhumb.Space{})
+			case 14:
+				_ = us.manager.Pause(context.Background(), "eu", orders.Space(), "ann")
+			}
+			ms.pass(time.Duration(i%7) * 50 * time.Millisecond)
+		}
+		_ = us.manager.Resume(context.Background(), "eu", rhumb.Space{})
+		for p := range 2 {
+			ms.untilCopied(us, eu, p)
+		}
+		ms.until("no lag", 5*time.Second, func() bool {
+			return us.flowOf("eu", 0).Lag == Lag{Known: true} && us.flowOf("eu", 0).State == SessionIdle
+		})
+	})
+}
