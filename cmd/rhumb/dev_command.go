@@ -1,13 +1,12 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"text/tabwriter"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -48,8 +47,18 @@ func devCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&opts.Processes, "processes", false, "run each region as a process of its own")
 	cmd.Flags().StringVar(&logLevel, "log-level", "warn", "what the regions in this process log: debug, info, warn, error")
 	cmd.PersistentFlags().StringVar(&opts.Control, "control", controlPath(), "socket for the commands below (also $RHUMB_DEV)")
-	cmd.AddCommand(devRegionCommand(&opts.Control), devLinkCommand(&opts.Control), devShowCommand(&opts.Control))
+	to := &devTarget{control: &opts.Control}
+	for _, child := range []*cobra.Command{devRegionCommand(to), devLinkCommand(to), devShowCommand(to)} {
+		to.Flags(child)
+		cmd.AddCommand(child)
+	}
 	return cmd
+}
+
+// devTarget is what commands to a running mesh share.
+type devTarget struct {
+	cli.Output
+	control *string
 }
 
 // arguments checks how many there are. A wrong number is wrong usage.
@@ -69,7 +78,7 @@ func controlPath() string {
 	return dev.DefaultControl()
 }
 
-func devRegionCommand(control *string) *cobra.Command {
+func devRegionCommand(to *devTarget) *cobra.Command {
 	return &cobra.Command{
 		Use:       "region kill|start NAME",
 		Short:     "Kill a region of the running mesh as kill -9 would, or start it again",
@@ -79,12 +88,12 @@ func devRegionCommand(control *string) *cobra.Command {
 			if args[0] != "kill" && args[0] != "start" {
 				return cli.Usage(cmd, fmt.Errorf("%q: want kill or start", args[0]))
 			}
-			return sendDev(cmd.Context(), cmd.OutOrStdout(), *control, dev.Command{Do: args[0], Region: rhumb.RegionName(args[1])})
+			return to.send(cmd, dev.Command{Do: args[0], Region: rhumb.RegionName(args[1])})
 		},
 	}
 }
 
-func devLinkCommand(control *string) *cobra.Command {
+func devLinkCommand(to *devTarget) *cobra.Command {
 	return &cobra.Command{
 		Use:   "link LINK cut|heal|set [SETTINGS]",
 		Short: "Cut, heal or change the network between two regions of the running mesh",
@@ -103,44 +112,44 @@ func devLinkCommand(control *string) *cobra.Command {
 			case settings == "" || len(args) == 3:
 				return cli.Usage(cmd, errors.New("want LINK cut, LINK heal or LINK set SETTINGS"))
 			}
-			return sendDev(cmd.Context(), cmd.OutOrStdout(), *control, dev.Command{Do: "set", Link: args[0], Settings: settings})
+			return to.send(cmd, dev.Command{Do: "set", Link: args[0], Settings: settings})
 		},
 	}
 }
 
-func devShowCommand(control *string) *cobra.Command {
+func devShowCommand(to *devTarget) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
 		Short: "Show the regions and links of the running mesh",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return sendDev(cmd.Context(), cmd.OutOrStdout(), *control, dev.Command{Do: "show"})
+			return to.send(cmd, dev.Command{Do: "show"})
 		},
 	}
 }
 
-// sendDev gives a command to the mesh and prints what it was about.
-func sendDev(ctx context.Context, out io.Writer, control string, c dev.Command) error {
-	state, err := dev.Send(ctx, control, c)
+// send gives a command to the mesh and prints what it was about.
+func (to *devTarget) send(cmd *cobra.Command, c dev.Command) error {
+	state, err := dev.Send(cmd.Context(), *to.control, c)
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	show := c.Do == "show"
-	for _, r := range state.Regions {
-		if c.Region != r.Name && !show {
-			continue
+	if c.Do != "show" { // only what was changed
+		state.Regions = slices.DeleteFunc(state.Regions, func(r dev.RegionState) bool { return r.Name != c.Region })
+		if c.Link == "" {
+			state.Links = []dev.LinkState{}
 		}
-		is := "stopped"
-		if r.Running {
-			is = fmt.Sprintf("pid %d", r.PID)
-		}
-		fmt.Fprintf(w, "region %s\t%s\tkafka %s\tadmin http://%s\tgeo %s\n", r.Name, is, r.Kafka, r.Admin, r.Geo)
 	}
-	for _, l := range state.Links {
-		if c.Link != "" || show {
+	return to.Print(cmd.OutOrStdout(), state, func(w io.Writer) {
+		for _, r := range state.Regions {
+			is := "stopped"
+			if r.Running {
+				is = fmt.Sprintf("pid %d", r.PID)
+			}
+			fmt.Fprintf(w, "region %s\t%s\tkafka %s\tadmin http://%s\tgeo %s\n", r.Name, is, r.Kafka, r.Admin, r.Geo)
+		}
+		for _, l := range state.Links {
 			fmt.Fprintf(w, "link %s>%s\t%s\n", l.From, l.To, l.Changed())
 		}
-	}
-	return w.Flush()
+	})
 }

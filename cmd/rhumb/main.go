@@ -16,6 +16,13 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	// Signals stay caught to the end: a command that has said its result and is then
+	// asked to stop exits with that result, not by the signal.
+	os.Exit(cli.Run(ctx, newRoot(), os.Args[1:], os.Stderr))
+}
+
+// newRoot makes the whole tree of commands.
+func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rhumb",
 		Short: "A geo-replicated messaging mesh",
@@ -24,7 +31,5 @@ func main() {
 	}
 	cli.AddCommands(root)
 	root.AddCommand(serverCommand(), devCommand())
-	// Signals stay caught to the end: a command that has said its result and is then
-	// asked to stop exits with that result, not by the signal.
-	os.Exit(cli.Run(ctx, root, os.Args[1:], os.Stderr))
+	return root
 }

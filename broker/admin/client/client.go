@@ -130,7 +130,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.unreachable(ctx, err)
+		return nil, c.unreachable(ctx, method, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
@@ -140,16 +140,20 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 }
 
 // unreachable says why there is no answer, and what to look at.
-func (c *Client) unreachable(ctx context.Context, err error) error {
+func (c *Client) unreachable(ctx context.Context, method string, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err // without the URL, which is said already
 	}
+	perhaps := ""
+	if method != http.MethodGet {
+		perhaps = "; what was asked for may or may not have happened: look before trying again"
+	}
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return rhumb.Errorf(rhumb.KindUnavailable, "%w before the admin API at %s had answered", errInterrupted, c.base)
+		return rhumb.Errorf(rhumb.KindUnavailable, "%w before the admin API at %s had answered%s", errInterrupted, c.base, perhaps)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return rhumb.Errorf(rhumb.KindTimeout, "the admin API at %s gave no answer in time: %w", c.base, context.DeadlineExceeded)
+		return rhumb.Errorf(rhumb.KindTimeout, "%w: the admin API at %s has not answered%s", errTimeout, c.base, perhaps)
 	}
 	hint := "is the region running, and is this its address?"
 	var authority x509.UnknownAuthorityError
@@ -167,8 +171,21 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	return rhumb.Errorf(rhumb.KindUnavailable, "cannot reach the admin API at %s: %w; %s", c.base, err, hint)
 }
 
-// errInterrupted says that the caller gave up, as after Ctrl-C.
-var errInterrupted = fmt.Errorf("interrupted: %w", context.Canceled)
+// What ended a call before there was an answer: the caller gave up, as after
+// Ctrl-C, or its time was over.
+var (
+	errInterrupted = gaveUp{"interrupted", context.Canceled}
+	errTimeout     = gaveUp{"the time is over", context.DeadlineExceeded}
+)
+
+// gaveUp is an end of a context in other words than its own.
+type gaveUp struct {
+	text string
+	err  error
+}
+
+func (g gaveUp) Error() string { return g.text }
+func (g gaveUp) Unwrap() error { return g.err }
 
 // kinds finds a kind by its word.
 var kinds = func() map[string]rhumb.Kind {
@@ -215,7 +232,7 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	defer resp.Body.Close()
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(answer); err != nil {
 		if ctx.Err() != nil {
-			return c.unreachable(ctx, err)
+			return c.unreachable(ctx, method, err)
 		}
 		return rhumb.Errorf(rhumb.KindUnavailable, "%s%s: answer cut off or not JSON: %w", c.base, path, err)
 	}

@@ -20,15 +20,19 @@ const defaultAddr = "http://127.0.0.1:8080"
 type target struct {
 	addr, region             string
 	token, caCert, cert, key string
+	timeout                  time.Duration // of the whole command; 0: none
 }
 
-// flags adds --addr and --region to a command and its children.
+// flags adds --addr, --region and --timeout to a command and its children.
 func (t *target) flags(c *cobra.Command) {
 	f := c.PersistentFlags()
 	f.StringVar(&t.addr, "addr", "", "admin API to ask (default $RHUMB_ADDR, else "+defaultAddr+")")
 	f.StringVar(&t.region, "region", "", "ask this region, whose address that one knows")
-	_ = c.RegisterFlagCompletionFunc("region", t.completeRegions(1, nil)) // only fails for a flag that is not there
+	f.DurationVar(&t.timeout, timeoutFlag, 0, "give up after this long, such as 10s (default: as long as it takes)")
+	offer(c, "region", t.completeRegions(1, nil))
 }
+
+const timeoutFlag = "timeout"
 
 // env fills in what the flags leave open.
 func (t *target) env() {
@@ -142,53 +146,6 @@ func (t *target) firstThatAnswers(ctx context.Context, r api.RegionEntry) (*clie
 		c.Close()
 	}
 	return nil, err
-}
-
-// completionTime bounds what a key press may wait for.
-const completionTime = time.Second
-
-// completeTopics offers the topics of the region as the n-th argument on.
-func (t *target) completeTopics(from int) cobra.CompletionFunc {
-	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) < from {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(c.Context(), completionTime)
-		defer cancel()
-		var out []string
-		if conn, err := t.connect(ctx); err == nil {
-			defer conn.Close()
-			topics, _ := conn.Topics(ctx) // offering none is the answer to an error
-			for _, topic := range topics {
-				out = append(out, short(topic.Topic))
-			}
-		}
-		return out, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// completeRegions offers regions for the first n arguments, then what next offers.
-func (t *target) completeRegions(n int, next cobra.CompletionFunc) cobra.CompletionFunc {
-	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		if len(args) >= n {
-			if next == nil {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return next(c, args, typed)
-		}
-		ctx, cancel := context.WithTimeout(c.Context(), completionTime)
-		defer cancel()
-		t.env()
-		var out []string
-		if conn, err := t.dial(t.addr); err == nil {
-			defer conn.Close()
-			regions, _ := conn.Regions(ctx) // offering none is the answer to an error
-			for _, r := range regions {
-				out = append(out, string(r.Name))
-			}
-		}
-		return out, cobra.ShellCompDirectiveNoFileComp
-	}
 }
 
 // short gives a topic's short name, or what came if it is none.

@@ -8,14 +8,10 @@
 //
 // Commands ask the admin API at RHUMB_ADDR (http://127.0.0.1:8080 by default).
 // With --region NAME they ask that region instead, whose address the first one
-// knows. RHUMB_TOKEN is sent as bearer token, RHUMB_CACERT names a file of
-// certificates to check servers with.
+// knows. RHUMB_TOKEN is sent as bearer token, RHUMB_CERT and RHUMB_KEY are a client
+// certificate, RHUMB_CACERT names a file of certificates to check servers with.
 //
-// # Exit codes
-//
-//	0  done; verify: equal; log verify: undamaged
-//	1  refused or failed; verify: the regions differ; log verify: damage was found;
-//	   certs show: a certificate cannot be used
-//	2  cannot tell: wrong usage, a region cannot be reached or gave no answer in
-//	   time; verify: something could not be compared
+// What a command prints comes as -o says; what it could not do is one line on
+// standard error that ends with what to do next. "rhumb help environment" and
+// "rhumb help exit-codes" are topics_help.go, docs/cli.md says the same.
 package cli

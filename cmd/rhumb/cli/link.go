@@ -81,7 +81,7 @@ func gapCommand() *cobra.Command {
 	c := &cobra.Command{Use: "gap", Short: "Show gaps: records that existed and will never come", Args: cobra.NoArgs, RunE: helpOnly}
 	a.flags(c)
 	c.AddCommand(&cobra.Command{Use: "list [TOPIC]", Short: "List a region's gap records with their reasons",
-		Args: between(0, 1, "at most one TOPIC"), ValidArgsFunction: a.completeTopics(0),
+		Args: between(0, 1, "at most one TOPIC"), ValidArgsFunction: a.completeTopic(),
 		RunE: func(c *cobra.Command, args []string) error {
 			var name rhumb.Topic
 			if len(args) == 1 {

@@ -144,3 +144,14 @@ func seconds(s float64) string {
 	}
 	return time.Duration(s * float64(time.Second)).Round(time.Millisecond).String()
 }
+
+// Output is the flag -o, for commands that are made elsewhere.
+type Output struct{ format }
+
+// Flags adds -o to a command and its children.
+func (o *Output) Flags(c *cobra.Command) { o.flags(c) }
+
+// Print writes a value as -o says; table writes rows of cells between tabs.
+func (o *Output) Print(out io.Writer, v any, table func(w io.Writer)) error {
+	return o.print(out, v, table)
+}

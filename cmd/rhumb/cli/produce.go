@@ -27,7 +27,7 @@ func produceCommand() *cobra.Command {
 	p := producer{asking: a}
 	var partition int32
 	c := &cobra.Command{Use: "produce TOPIC [VALUE…]", Short: "Append records: the values given, or each line of standard input",
-		Args: between(1, -1, "a TOPIC and values"), ValidArgsFunction: a.completeTopics(0),
+		Args: between(1, -1, "a TOPIC and values"), ValidArgsFunction: a.completeTopic(),
 		RunE: func(c *cobra.Command, args []string) error {
 			name, err := rhumb.ParseTopic(args[0])
 			if err != nil {
@@ -140,7 +140,7 @@ func consumeCommand() *cobra.Command {
 	c := &cobra.Command{Use: "consume TOPIC", Short: "Print records with their origin: region, life and offset there",
 		Long: "Print records with their origin: region, life and offset there. With -o json, one document per line.\n" +
 			"Nothing is committed. All partitions are read, one after the other; to follow a topic, name the partition.",
-		Args: exactly(1, "one TOPIC"), ValidArgsFunction: a.completeTopics(0),
+		Args: exactly(1, "one TOPIC"), ValidArgsFunction: a.completeTopic(),
 		RunE: func(c *cobra.Command, args []string) error {
 			name, err := rhumb.ParseTopic(args[0])
 			if err != nil {

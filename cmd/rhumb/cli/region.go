@@ -40,7 +40,11 @@ func regionCommand() *cobra.Command {
 		Long: "Asks the admin API of a region. list, register and replace also work on the configuration store itself,\n" +
 			"with --config-store, whether regions run or not."}
 	w.flags(c)
-	c.AddCommand(regionList(w), regionShow(w), regionRegister(w), regionUpdate(w), regionDrain(w), regionRemove(w), regionReplace(w))
+	named := []*cobra.Command{regionShow(w), regionUpdate(w), regionDrain(w), regionRemove(w), regionReplace(w)}
+	for _, n := range named {
+		n.ValidArgsFunction = w.completeRegions(1, nil)
+	}
+	c.AddCommand(append(named, regionList(w), regionRegister(w))...)
 	return c
 }
 

@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
-// Exit codes; the package comment says what they mean.
+// Exit codes; exitCodesHelp says what they mean.
 const (
 	exitDone    = 0
 	exitFailed  = 1
@@ -24,6 +26,7 @@ func AddCommands(root *cobra.Command) {
 		consumeCommand(), logCommand(), certsCommand(), regionCommand(), configCommand(), versionCommand()} {
 		root.AddCommand(c)
 	}
+	root.AddCommand(helpTopics()...)
 }
 
 // Run executes the root command with args, prints what failed to errOut and
@@ -32,6 +35,12 @@ func Run(ctx context.Context, root *cobra.Command, args []string, errOut io.Writ
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetArgs(args)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
+	finish := func() {}
+	defer func() { finish() }()
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) (err error) {
+		finish, err = limitTime(c)
+		return err
+	}
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone
@@ -41,10 +50,42 @@ func Run(ctx context.Context, root *cobra.Command, args []string, errOut io.Writ
 		return told.code
 	}
 	if cmd == root || cmd.HasSubCommands() {
-		err = usage(cmd, err) // cobra's own: no such command
+		err = usage(cmd, noCommand(err))
 	}
-	fmt.Fprintf(errOut, "rhumb: %v\n", err)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "interrupted") {
+		err = fmt.Errorf("interrupted: %w", err)
+	}
+	fmt.Fprintf(errOut, "rhumb: %s\n", sentence(err.Error()))
 	return exitCode(err)
+}
+
+// limitTime gives a command that has --timeout that long.
+func limitTime(c *cobra.Command) (finish func(), err error) {
+	f := c.Flag(timeoutFlag)
+	if f == nil || !f.Changed {
+		return func() {}, nil
+	}
+	d, err := time.ParseDuration(f.Value.String())
+	if err != nil || d <= 0 {
+		return func() {}, usage(c, fmt.Errorf("--timeout %s: must be above 0", f.Value))
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), d)
+	c.SetContext(ctx)
+	return cancel, nil
+}
+
+// noCommand puts cobra's refusal of a command, with what it suggests, on one line.
+func noCommand(err error) error {
+	what, suggested, found := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
+	if !found {
+		return err
+	}
+	return fmt.Errorf("%s: did you mean %s?", what, strings.Join(strings.Fields(suggested), " or "))
+}
+
+// sentence mends joints of texts that were made apart from each other.
+func sentence(text string) string {
+	return strings.NewReplacer(".; ", "; ", "?; ", "? ", "\n", " ").Replace(strings.TrimSpace(text))
 }
 
 // toldError ends a command whose output has said everything.

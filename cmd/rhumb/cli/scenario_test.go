@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/broker/admin/admintest"
@@ -210,7 +213,43 @@ func (s *scenario) rhumb(want int, args []string) error {
 	if code := Run(s.t.Context(), root, args, &s.stderr); code != want {
 		return fmt.Errorf("exit code %d, want %d", code, want)
 	}
-	return nil
+	if strings.Count(strings.TrimSpace(s.stderr.String()), "\n") > 0 || strings.Contains(s.stderr.String(), ".;") {
+		return fmt.Errorf("what it says to people is not one clean line")
+	}
+	return s.parses(args, want)
+}
+
+// parses holds what -o json and -o yaml print to what they promise: documents.
+func (s *scenario) parses(args []string, code int) error {
+	i := slices.Index(args, "-o")
+	if i < 0 || i+1 == len(args) || code == exitUnknown {
+		return nil
+	}
+	var next func(any) error
+	switch args[i+1] {
+	case "json":
+		next = json.NewDecoder(strings.NewReader(s.stdout.String())).Decode
+	case "yaml":
+		next = yaml.NewDecoder(strings.NewReader(s.stdout.String())).Decode
+	default:
+		return nil
+	}
+	documents := 0
+	for {
+		var v any
+		switch err := next(&v); {
+		case err == io.EOF && documents == 0 && code == 0:
+			return fmt.Errorf("-o %s printed nothing", args[i+1])
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return fmt.Errorf("-o %s printed something else: %w", args[i+1], err)
+		}
+		if _, text := v.(string); text {
+			return fmt.Errorf("-o %s printed a text", args[i+1])
+		}
+		documents++
+	}
 }
 
 func (s *scenario) expand(text string) string {

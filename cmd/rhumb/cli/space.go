@@ -24,7 +24,7 @@ func namespaceCommand() *cobra.Command {
 }
 
 func namespaceList(a *asking) *cobra.Command {
-	return &cobra.Command{Use: "list [TENANT]", Short: "List the namespaces that have a document", Args: between(0, 1, "at most a TENANT"),
+	return &cobra.Command{Use: "list [TENANT]", Short: "List the namespaces that have a document", Args: between(0, 1, "at most a TENANT"), ValidArgsFunction: a.completeTenant(),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.ask(c, func(conn *client.Client) error {
 				all, err := conn.Namespaces(c.Context())
@@ -55,7 +55,7 @@ func topologyText(n api.Namespace) string {
 }
 
 func namespaceShow(a *asking) *cobra.Command {
-	return &cobra.Command{Use: "show TENANT/NAMESPACE", Short: "Show a namespace's document, as 'set' takes it", Args: exactly(1, "one TENANT/NAMESPACE"),
+	return &cobra.Command{Use: "show TENANT/NAMESPACE", Short: "Show a namespace's document, as 'set' takes it", Args: exactly(1, "one TENANT/NAMESPACE"), ValidArgsFunction: a.completeNamespace(),
 		RunE: func(c *cobra.Command, args []string) error {
 			at, err := rhumb.ParseSpace(args[0])
 			if err != nil {
@@ -113,6 +113,9 @@ func namespacePut(a *asking, create bool) *cobra.Command {
 			}, use.did)
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", fileUsage)
+	if !create {
+		c.ValidArgsFunction = a.completeNamespace()
+	}
 	return c
 }
 
@@ -136,7 +139,7 @@ func (a *asking) putDocument(c *cobra.Command, file, kind, name string, put func
 }
 
 func namespaceDelete(a *asking) *cobra.Command {
-	return &cobra.Command{Use: "delete TENANT/NAMESPACE", Short: "Delete a namespace's document: it flows no longer, its topics and records stay", Args: exactly(1, "one TENANT/NAMESPACE"),
+	return &cobra.Command{Use: "delete TENANT/NAMESPACE", Short: "Delete a namespace's document: it flows no longer, its topics and records stay", Args: exactly(1, "one TENANT/NAMESPACE"), ValidArgsFunction: a.completeNamespace(),
 		RunE: func(c *cobra.Command, args []string) error {
 			at, err := rhumb.ParseSpace(args[0])
 			if err != nil {

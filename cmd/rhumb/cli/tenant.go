@@ -45,7 +45,7 @@ func tenantList(a *asking) *cobra.Command {
 }
 
 func tenantShow(a *asking) *cobra.Command {
-	return &cobra.Command{Use: "show TENANT", Short: "Show a tenant's document", Args: exactly(1, "one TENANT"),
+	return &cobra.Command{Use: "show TENANT", Short: "Show a tenant's document", Args: exactly(1, "one TENANT"), ValidArgsFunction: a.completeTenant(),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.ask(c, func(conn *client.Client) error {
 				all, err := conn.Tenants(c.Context())
@@ -87,11 +87,12 @@ func tenantCreate(a *asking) *cobra.Command {
 			})
 		}}
 	c.Flags().StringSliceVar(&regions, "regions", nil, "regions that its namespaces may name (default: all, also those that come later)")
+	offer(c, "regions", a.complete(0, -1, regionNames))
 	return c
 }
 
 func tenantDelete(a *asking) *cobra.Command {
-	return &cobra.Command{Use: "delete TENANT", Short: "Delete a tenant that has no namespaces", Args: exactly(1, "one TENANT"),
+	return &cobra.Command{Use: "delete TENANT", Short: "Delete a tenant that has no namespaces", Args: exactly(1, "one TENANT"), ValidArgsFunction: a.completeTenant(),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := rhumb.Tenant(args[0])
 			if err := name.Validate(); err != nil {

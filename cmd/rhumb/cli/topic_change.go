@@ -22,7 +22,7 @@ func topicDelete(a *asking) *cobra.Command {
 			"brings an old record, setting or position back, also if the name is used again at once.\n" +
 			"region: in the region that is asked. The others go on, and links leave the topic out there until it is created\n" +
 			"there again; then it gets what the others still hold.",
-		Args: exactly(1, "one TOPIC"), ValidArgsFunction: a.completeTopics(0),
+		Args: exactly(1, "one TOPIC"), ValidArgsFunction: a.completeTopic(),
 		RunE: func(c *cobra.Command, args []string) error {
 			remove := func(conn *client.Client, ctx context.Context, t rhumb.Topic) (api.Topic, error) {
 				return conn.DeleteTopic(ctx, t, scope)
@@ -36,7 +36,7 @@ func topicDelete(a *asking) *cobra.Command {
 
 func topicPartitions(a *asking) *cobra.Command {
 	return &cobra.Command{Use: "partitions TOPIC N", Short: "Give a topic N partitions, in all its regions",
-		Args: exactly(2, "a TOPIC and how many partitions it shall have"), ValidArgsFunction: a.completeTopics(0),
+		Args: exactly(2, "a TOPIC and how many partitions it shall have"), ValidArgsFunction: a.completeTopic(),
 		RunE: func(c *cobra.Command, args []string) error {
 			n, err := strconv.ParseInt(args[1], 10, 32)
 			if err != nil || n < 1 {
@@ -61,7 +61,7 @@ configuration store.
 func topicConfigs(a *asking) *cobra.Command {
 	var all bool
 	c := &cobra.Command{Use: "configs TOPIC [show | set NAME=VALUE… | unset NAME…]", Short: "Show or change a topic's settings", Long: configsLong,
-		Args: between(1, -1, "a TOPIC, and what to do"), ValidArgsFunction: a.completeTopics(0),
+		Args: between(1, -1, "a TOPIC, and what to do"), ValidArgsFunction: a.completeTopic(),
 		RunE: func(c *cobra.Command, args []string) error {
 			change, err := settingsChange(args[1:])
 			if err != nil {

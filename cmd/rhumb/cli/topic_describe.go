@@ -28,7 +28,7 @@ type described struct {
 
 func topicDescribe(a *asking) *cobra.Command {
 	return &cobra.Command{Use: "describe TOPIC", Short: "Show a topic in each region, and its partitions with watermarks and floors per origin",
-		Args: exactly(1, "one TOPIC"), ValidArgsFunction: a.completeTopics(0),
+		Args: exactly(1, "one TOPIC"), ValidArgsFunction: a.completeTopic(),
 		RunE: func(c *cobra.Command, args []string) error {
 			return askTopic(a, c, args[0], a.describe, describeTable)
 		}}

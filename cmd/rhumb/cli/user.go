@@ -85,6 +85,8 @@ func userCreate(a *asking) *cobra.Command {
 		}}
 	c.Flags().StringSliceVar(&grants, "grant", nil, "TENANT/NAMESPACE that the user may work in; may be given several times")
 	c.Flags().StringVar(&home, "home", "", "TENANT/NAMESPACE of bare topic names (default: the first that is granted)")
+	offer(c, "grant", a.complete(0, -1, namespaceNames))
+	offer(c, "home", a.complete(0, 1, namespaceNames))
 	c.Flags().BoolVar(&admin, "admin", false, "reaches every namespace and may change users with Kafka's tools")
 	c.Flags().BoolVar(&without, "no-password", false, "logs in with a client certificate only")
 	return c
@@ -117,7 +119,7 @@ func (a *asking) changeUser(c *cobra.Command, change api.UserChange, line string
 }
 
 func userDelete(a *asking) *cobra.Command {
-	return &cobra.Command{Use: "delete USER", Short: "Delete a user, and close its connections in all regions", Args: exactly(1, "one USER"),
+	return &cobra.Command{Use: "delete USER", Short: "Delete a user, and close its connections in all regions", Args: exactly(1, "one USER"), ValidArgsFunction: a.completeUser(nil),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.ask(c, func(conn *client.Client) error {
 				was, err := conn.DeleteUser(c.Context(), rhumb.UserName(args[0]))
@@ -130,7 +132,7 @@ func userDelete(a *asking) *cobra.Command {
 }
 
 func userGrant(a *asking) *cobra.Command {
-	return &cobra.Command{Use: "grant USER TENANT/NAMESPACE…", Short: "Let a user work in namespaces", Args: between(2, -1, "a USER and namespaces"),
+	return &cobra.Command{Use: "grant USER TENANT/NAMESPACE…", Short: "Let a user work in namespaces", Args: between(2, -1, "a USER and namespaces"), ValidArgsFunction: a.completeUser(a.complete(1, -1, namespaceNames)),
 		RunE: func(c *cobra.Command, args []string) error {
 			granted, err := spaces(args[1:])
 			if err != nil {
@@ -141,7 +143,7 @@ func userGrant(a *asking) *cobra.Command {
 }
 
 func userRevoke(a *asking) *cobra.Command {
-	return &cobra.Command{Use: "revoke USER TENANT/NAMESPACE…", Short: "Take namespaces away from a user", Args: between(2, -1, "a USER and namespaces"),
+	return &cobra.Command{Use: "revoke USER TENANT/NAMESPACE…", Short: "Take namespaces away from a user", Args: between(2, -1, "a USER and namespaces"), ValidArgsFunction: a.completeUser(a.complete(1, -1, namespaceNames)),
 		RunE: func(c *cobra.Command, args []string) error {
 			taken, err := spaces(args[1:])
 			if err != nil {
@@ -152,7 +154,7 @@ func userRevoke(a *asking) *cobra.Command {
 }
 
 func userPassword(a *asking) *cobra.Command {
-	return &cobra.Command{Use: "password USER", Short: "Give a user a new password", Args: exactly(1, "one USER"),
+	return &cobra.Command{Use: "password USER", Short: "Give a user a new password", Args: exactly(1, "one USER"), ValidArgsFunction: a.completeUser(nil),
 		RunE: func(c *cobra.Command, args []string) error {
 			change := api.UserChange{Name: rhumb.UserName(args[0])}
 			if err := setPassword(c, &change); err != nil {
