@@ -41,10 +41,11 @@ func serverCommand() *cobra.Command {
 
 func runServer(ctx context.Context, s *server.Server, log *slog.Logger) error {
 	err := s.RunInTime(ctx)
-	if err == nil {
-		log.Info("stopped")
+	if err != nil {
+		return errors.New(err.Error()) // without its kind: whatever kept the region from running, the exit code is 1
 	}
-	return err
+	log.Info("stopped")
+	return nil
 }
 
 // newLogger logs as the configuration says; auto is text for a person at a

@@ -17,21 +17,6 @@ import (
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
-// documentedPolicy is the policy that docs/first-mesh.md shows.
-func documentedPolicy(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile("../../docs/first-mesh.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), "```hcl\n")
-	rules, _, ok := strings.Cut(rest, "```")
-	if !ok || !strings.Contains(rules, `key_prefix "rhumb/v1/"`) {
-		t.Fatal("docs/first-mesh.md shows no policy")
-	}
-	return rules
-}
-
 func tokenFile(t *testing.T, token string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "token")
@@ -67,7 +52,7 @@ func TestACLs(t *testing.T) {
 		t.Setenv(name, "")
 	}
 	agent := consultest.Start(t, consultest.Options{ACL: true})
-	path := tokenFile(t, agent.TokenFor("rhumb-region", documentedPolicy(t)))
+	path := tokenFile(t, agent.TokenFor("rhumb-region", consultest.Policy(t, "")))
 	s := open(t, consul.Config{Address: agent.Addr, TokenFile: path})
 	v := run(t, s)
 	w := v.Writer("admin")

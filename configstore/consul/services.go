@@ -103,14 +103,13 @@ func (r *Registration) Deregister(ctx context.Context) error {
 	r.stopped = true
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	var errs []error
 	for _, sv := range r.services {
 		err := r.store.client.Agent().ServiceDeregisterOpts(sv.ID, new(api.QueryOptions).WithContext(ctx))
 		if err != nil && !isStatus(err, http.StatusNotFound) {
-			errs = append(errs, r.store.explain(ctx, "deregister "+sv.ID, err))
+			return r.store.explain(ctx, "deregister "+sv.ID, err)
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // ensure registers what the agent does not know, or knows otherwise. What it knows

@@ -14,19 +14,20 @@ import (
 
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
 	"github.com/rhumbmq/rhumb/configstore"
-	"github.com/rhumbmq/rhumb/configstore/embedded"
+	"github.com/rhumbmq/rhumb/configstore/consul/consultest"
 	"github.com/rhumbmq/rhumb/internal/certs"
 	"github.com/rhumbmq/rhumb/internal/porttest"
 	"github.com/rhumbmq/rhumb/internal/relay"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
-// Mesh is a mesh of `rhumb server` processes that share an embedded
-// configuration store, each pair with a relay between them. public/default
-// flows between all.
+// Mesh is a mesh of `rhumb server` processes that share a configuration store,
+// each pair with a relay between them. public/default flows between all.
 type Mesh struct {
 	Dir     string
 	Regions []*Region
+	// Consul is the agent that holds the configuration; nil: a directory does.
+	Consul *consultest.Agent
 
 	t      testing.TB
 	begin  time.Time
@@ -46,7 +47,13 @@ type Region struct {
 // Start makes a mesh as an operator would and waits until it is ready.
 func Start(t testing.TB, names ...rhumb.RegionName) *Mesh {
 	t.Helper()
-	m := &Mesh{t: t, Dir: t.TempDir(), begin: time.Now(), relays: map[string]*relay.Relay{}}
+	return start(t, nil, names)
+}
+
+// start is Start for a mesh whose configuration lies in Consul, if agent is not nil.
+func start(t testing.TB, agent *consultest.Agent, names []rhumb.RegionName) *Mesh {
+	t.Helper()
+	m := &Mesh{Consul: agent, t: t, Dir: t.TempDir(), begin: time.Now(), relays: map[string]*relay.Relay{}}
 	offset := porttest.Offset(t, len(names))
 	for i, name := range names {
 		p := config.PortsOf(i, 0)
@@ -92,7 +99,7 @@ func (m *Mesh) openRelays() {
 
 // seed writes what `rhumb server` does not: the policy and the certificates.
 func (m *Mesh) seed(ctx context.Context, names []rhumb.RegionName) error {
-	store, err := embedded.Open(embedded.Config{Dir: filepath.Join(m.Dir, "config")})
+	store, err := m.openStore()
 	if err != nil {
 		return err
 	}
@@ -141,7 +148,7 @@ func (m *Mesh) writeConfig(r *Region) {
 	fmt.Fprintf(&b, `region: {name: %[1]s}
 data_dir: data-%[1]s
 shards: 4
-config_store: {embedded: {path: config}}
+config_store: %[5]s
 listeners:
   - {protocol: kafka, bind: "%[2]s"}
   - {protocol: admin, bind: "%[3]s"}
@@ -154,7 +161,7 @@ groups: {initial_rebalance_delay: 0s}
 shutdown_grace: 10s
 log: {level: info}
 links:
-`, r.Name, r.Kafka, r.Admin, r.Geo)
+`, r.Name, r.Kafka, r.Admin, r.Geo, m.storeConfig())
 	for _, peer := range m.Regions {
 		if peer != r {
 			link, way := m.link(r.Name, peer.Name)

@@ -48,6 +48,31 @@ func Offset(t testing.TB, regions int) int {
 	return 0
 }
 
+// Hosts gives n loopback addresses that stand for machines of their own: every
+// port of theirs is free, but for those of servers that bind every address. Nobody
+// else gets them before the test has ended. Only Linux has them without more ado.
+func Hosts(t testing.TB, n int) []string {
+	t.Helper()
+	dir := filepath.Join(os.TempDir(), "rhumb-porttest-"+strconv.Itoa(os.Getuid()))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for net := 1; net < 255; net++ {
+		unlock, err := lock(filepath.Join(dir, "hosts-"+strconv.Itoa(net)))
+		if err != nil {
+			continue
+		}
+		t.Cleanup(unlock)
+		var hosts []string
+		for i := range n {
+			hosts = append(hosts, fmt.Sprintf("127.9.%d.%d", net, i+1))
+		}
+		return hosts
+	}
+	t.Fatal("porttest: every host is in use")
+	return nil
+}
+
 // Single ports lie below those of regions.
 const firstSingle, lastSingle = 10100, 12599
 

@@ -1,0 +1,221 @@
+package process
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rhumbmq/rhumb/configstore/consul/consultest"
+)
+
+// slow skips what starts a Consul and three regions where tests have to be quick.
+func slow(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a real Consul and real regions take their time")
+	}
+}
+
+// says runs a command that asks the first region until it exits with the code, and
+// gives what it printed on both streams.
+func (m *Mesh) says(code int, args ...string) string {
+	m.t.Helper()
+	var out string
+	Until(m.t, "rhumb "+strings.Join(args, " "), func() bool {
+		res := m.Run(args...)
+		out = res.Stdout + res.Stderr
+		return res.Code == code
+	})
+	return out
+}
+
+// services counts the healthy instances of a service in Consul, those of one region
+// if it is given.
+func (m *Mesh) services(name, region string) int {
+	m.t.Helper()
+	tag := ""
+	if region != "" {
+		tag = "region=" + region
+	}
+	found, _, err := m.Consul.API().Health().Service(name, tag, true, nil)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return len(found)
+}
+
+// namespaceFile writes a namespace's document.
+func (m *Mesh) namespaceFile(text string) string {
+	m.t.Helper()
+	path := filepath.Join(m.t.TempDir(), "namespace.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+	return path
+}
+
+// Consul is killed for the whole of a test in which regions are killed, stopped and
+// started under traffic: messages flow, restarts work, changes are refused with what
+// to do, and say so. When it comes back, so do changes.
+func TestI5ConsulIsKilledWhileRegionsRestart(t *testing.T) {
+	slow(t)
+	m := StartWithConsul(t, "us", "eu", "ap")
+	m.create("us", "orders", 2)
+	tr := m.Produce("orders", 2, 1)
+	tr.Progress(50, "us", "eu", "ap")
+	consultest.Until(t, "the services are registered", func() bool {
+		return m.services("rhumb-kafka", "") == 3 && m.services("rhumb-admin", "") == 3 && m.services("rhumb-kafka", "eu") == 1
+	})
+	m.says(0, "config", "status")
+
+	m.note("kill -9 consul")
+	m.Consul.Kill()
+	tr.Progress(50, "us", "eu", "ap")
+	m.Kill("eu")
+	m.Restart("eu")
+	m.Region("ap").Process().Signal(syscall.SIGTERM)
+	if code := m.Region("ap").Process().Wait(); code != 0 {
+		t.Errorf("ap exits with %d after SIGTERM while Consul is down", code)
+	}
+	m.Restart("ap")
+	m.Kill("us")
+	m.Restart("us")
+	tr.Progress(100, "us", "eu", "ap")
+	out := m.says(1, "config", "status")
+	for _, want := range []string{"store down", m.Consul.Addr, "connection refused"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("config status has no %q:\n%s", want, out)
+		}
+	}
+	for _, r := range m.Regions {
+		if code := Ready(r.Admin); code != http.StatusOK {
+			t.Errorf("%s answers /readyz with %d although only Consul is down", r.Name, code)
+		}
+	}
+	if res := m.Run("tenant", "create", "acme"); res.Code != 2 || !strings.Contains(res.Stderr, "connection refused") {
+		t.Errorf("a change while Consul is down exits with %d: %s", res.Code, res.Stderr)
+	}
+
+	m.note("consul is back")
+	m.Consul.Restart()
+	m.says(0, "config", "status")
+	m.says(0, "tenant", "create", "acme")
+	m.says(0, "namespace", "create", "acme/shop", "-f", m.namespaceFile("topology: {full-mesh: [us, ap]}\n"))
+	m.says(0, "topic", "create", "acme/shop/letters")
+	m.says(0, "topic", "describe", "acme/shop/letters", "--region", "ap")
+	consultest.Until(t, "the services are registered again", func() bool { return m.services("rhumb-kafka", "") == 3 })
+	tr.Finish()
+	m.Verify("orders")
+	tr.Check(m)
+	m.Stop()
+	if n := m.services("rhumb-kafka", "") + m.services("rhumb-admin", ""); n != 0 {
+		t.Errorf("%d services are left after a clean stop", n)
+	}
+}
+
+// Consul is restored from an old snapshot: policy does not go back, nothing is
+// deleted or sent where it must not go, changes are refused until an operator puts
+// back what the regions have seen.
+func TestH8ConsulIsRestoredFromAnOldSnapshot(t *testing.T) {
+	slow(t)
+	m := StartWithConsul(t, "us", "eu", "ap")
+	m.create("us", "orders", 2)
+	tr := m.Produce("orders", 2, 1)
+	tr.Progress(50, "us", "eu", "ap")
+	m.says(0, "tenant", "create", "acme")
+	old := m.Consul.Snapshot()
+	m.says(0, "namespace", "create", "acme/shop", "-f", m.namespaceFile("topology: {full-mesh: [us, eu]}\n"))
+	m.says(0, "topic", "create", "acme/shop/letters")
+	m.says(0, "topic", "describe", "acme/shop/letters", "--region", "eu")
+	m.says(0, "tenant", "create", "gone")
+	m.says(0, "tenant", "delete", "gone")
+
+	m.note("consul is restored from an old snapshot")
+	old()
+	out := m.says(1, "config", "status")
+	for _, want := range []string{"store went back", "namespaces/acme/shop: the store has none", "rhumb config restore"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("config status has no %q:\n%s", want, out)
+		}
+	}
+	tr.Progress(50, "us", "eu", "ap")
+	m.Kill("eu")
+	m.Restart("eu") // on a store that went back
+	tr.Progress(50, "us", "eu", "ap")
+	if res := m.Run("tenant", "create", "other"); res.Code == 0 || !strings.Contains(res.Stderr, "store went back") {
+		t.Errorf("a change of a store that went back exits with %d: %s", res.Code, res.Stderr)
+	}
+	if out := m.says(0, "namespace", "list"); !strings.Contains(out, "acme/shop") {
+		t.Errorf("policy rolled back:\n%s", out)
+	}
+	m.says(0, "topic", "describe", "acme/shop/letters", "--region", "eu")
+
+	if out := m.says(1, "config", "restore"); !strings.Contains(out, "would be version") {
+		t.Errorf("the plan:\n%s", out)
+	}
+	m.says(0, "config", "restore", "--yes")
+	m.says(0, "config", "status")
+	m.says(0, "tenant", "create", "other")
+	m.says(0, "tenant", "list", "--region", "ap")
+	tr.Finish()
+	m.Verify("orders")
+	tr.Check(m)
+	m.Stop()
+}
+
+// A first start needs Consul, and says so; a Consul that was emptied, or a prefix
+// that was mistyped, does not begin a second mesh.
+func TestFirstStartNeedsConsul(t *testing.T) {
+	slow(t)
+	m := StartWithConsul(t, "us")
+	m.Stop()
+	us := m.Region("us")
+	text, err := os.ReadFile(us.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(name string, change func(string) string, want ...string) {
+		t.Helper()
+		if err := os.WriteFile(us.Config, []byte(change(string(text))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		res := Run(t, nil, "server", "--config", us.Config)
+		for _, w := range want {
+			if res.Code != 1 || !strings.Contains(res.Stderr, w) {
+				t.Errorf("%s: exits with %d and has no %q:\n%s", name, res.Code, w, lastLines(res.Stderr, 3))
+			}
+		}
+	}
+	fresh := func(s string) string { return strings.Replace(s, "data-us", "data-new", 1) }
+	refused("no token", func(s string) string { return fresh(strings.Replace(s, "token_file: consul.token, ", "", 1)) },
+		"a first start needs the store", "access denied", "docs/first-mesh.md")
+	refused("another prefix", func(s string) string {
+		return fresh(strings.Replace(s, "prefix: messaging/", "prefix: messaging/rhumb/v1/regions", 1))
+	}, "holds no mesh yet")
+	keys, _, err := m.Consul.API().KV().Keys(consulPrefix, "", nil)
+	if err != nil || len(keys) == 0 {
+		t.Fatal(keys, err)
+	}
+	for _, key := range keys {
+		if _, err := m.Consul.API().KV().Delete(key, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused("an emptied Consul", fresh, "holds no mesh yet", "rhumb certs init --config-store consul://")
+	if keys, _, err := m.Consul.API().KV().Keys(consulPrefix, "", nil); err != nil || len(keys) != 0 {
+		t.Errorf("a refused start made %v, %v", keys, err)
+	}
+	m.Consul.Kill()
+	refused("Consul is down", fresh, "a first start needs the store, later ones do not", "connection refused", "bring the configuration store")
+	if _, err := os.Stat(filepath.Join(m.Dir, "data-new", "FORMAT")); err == nil {
+		t.Error("a refused first start left a data directory")
+	}
+	if err := os.WriteFile(us.Config, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.Restart("us") // later ones do not
+	m.Stop()
+}
