@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,13 +15,23 @@ import (
 // agentFake is an agent that knows services, and forgets them on demand.
 type agentFake struct {
 	fake
+	mu    sync.Mutex
 	known map[string]bool
 	down  bool
+}
+
+// set changes what the agent knows, or whether it answers.
+func (a *agentFake) set(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
 }
 
 func newAgentFake() *agentFake {
 	a := &agentFake{known: map[string]bool{}}
 	a.answer = func(_ int, r *http.Request) (*http.Response, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
 		id, ok := strings.CutPrefix(r.URL.Path, "/v1/agent/service/deregister/")
 		switch {
 		case a.down:
@@ -61,22 +72,22 @@ func TestServicesAreRegisteredAgain(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { r.Run(ctx); close(done) }()
-		time.Sleep(10 * time.Minute)
+		<-time.After(10 * time.Minute)
 		if a.puts() != 1 || r.Err() != nil {
 			t.Errorf("registered %d times in ten minutes, %v", a.puts(), r.Err())
 		}
-		a.known = map[string]bool{}
-		time.Sleep(2 * time.Minute)
+		a.set(func() { clear(a.known) })
+		<-time.After(2 * time.Minute)
 		if a.puts() != 2 {
 			t.Errorf("registered %d times after the agent forgot", a.puts())
 		}
-		a.down = true
-		time.Sleep(2 * time.Minute)
+		a.set(func() { a.down = true })
+		<-time.After(2 * time.Minute)
 		if rhumb.KindOf(r.Err()) != rhumb.KindUnavailable {
 			t.Errorf("while the agent is down: %v", r.Err())
 		}
-		a.down = false
-		time.Sleep(2 * time.Minute)
+		a.set(func() { a.down = false })
+		<-time.After(2 * time.Minute)
 		if r.Err() != nil {
 			t.Errorf("after the agent came back: %v", r.Err())
 		}
@@ -85,7 +96,7 @@ func TestServicesAreRegisteredAgain(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		time.Sleep(5 * time.Minute)
+		<-time.After(5 * time.Minute)
 		if len(a.known) != 0 || a.puts() != 2 {
 			t.Errorf("after the end the agent knows %v, told %d times", a.known, a.puts())
 		}
