@@ -7,11 +7,17 @@ import "github.com/rhumbmq/rhumb/internal/rhumb"
 // have no field that this version does not know, so that a misspelt one is
 // not kept in silence. Names and Meta are not part of it.
 func ReadInput[T any, P pointerTo[T]](data []byte) (T, error) {
-	var v T
 	o, err := parseObject(data)
 	if err != nil {
-		return v, rhumb.Errorf(rhumb.KindInvalid, "configstore: %w", err)
+		var none T
+		return none, rhumb.Errorf(rhumb.KindInvalid, "configstore: %w", err)
 	}
+	return readObject[T, P](o)
+}
+
+// readObject is ReadInput of what was parsed already.
+func readObject[T any, P pointerTo[T]](o object) (T, error) {
+	var v T
 	if err := writeOut(kindOf(P(&v)), o); err != nil {
 		return v, err
 	}

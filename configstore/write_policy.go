@@ -66,7 +66,7 @@ func (w *Writer) checkTenantTopics(ctx context.Context, t *Tenant) error {
 	for _, topic := range topics {
 		for _, p := range topic.Topology.places() {
 			if !t.Allows(p.region) {
-				return invalid("allowed_regions", "topic %s names region %q", topic.Topic.Short(), string(p.region))
+				return invalid("allowed_regions", "topic %s names region %q", pathOf(topic.Topic), string(p.region))
 			}
 		}
 	}

@@ -152,7 +152,7 @@ func (w *Writer) uses(ctx context.Context, name rhumb.RegionName) (u Uses, err e
 	}
 	for _, t := range topics {
 		if t.Topology.names(name) {
-			u.Topics = append(u.Topics, t.Topic.Short())
+			u.Topics = append(u.Topics, pathOf(t.Topic))
 		}
 	}
 	tenants, err := listAs[Tenant](ctx, w.store, TenantsPrefix)
