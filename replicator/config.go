@@ -21,6 +21,9 @@ type Config struct {
 	// region. It travels in every hello. Default: random.
 	Boot rhumb.UUID
 
+	// Software is the version of this program, told to peers for people to see.
+	Software string
+
 	// Region stores and reads. Policy says who may send what to whom.
 	Region Region
 	Policy Policy

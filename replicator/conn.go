@@ -22,6 +22,7 @@ type conn struct {
 	boot     rhumb.UUID // of the peer's process, zero if it told none
 	features uint64     // that both sides know
 	stream   *quic.Stream
+	software string       // version of the peer's program, empty if it told none
 	reader   *wire.Reader // of the control stream
 	writer   *wire.Writer
 

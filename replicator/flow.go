@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rhumbmq/rhumb/configstore"
@@ -37,6 +38,8 @@ type flow struct {
 	paused         bool
 	halted         context.Context // ends when it is paused
 	halt           context.CancelCauseFunc
+
+	limited atomic.Int64 // when it last had to wait for its edge's rate limit, Unix ns
 
 	mu     sync.Mutex
 	status flowStatus

@@ -27,7 +27,7 @@ func (m *Manager) hello() *wire.Hello {
 		MinVersion: wire.MinVersion, MaxVersion: wire.MaxVersion,
 		Number: s.Number, Name: s.Name, Mesh: s.Mesh, Data: s.Data,
 		Optional: featuresOptional, Required: featuresRequired,
-		Clock: time.Now().UnixMicro(), Boot: m.cfg.Boot,
+		Clock: time.Now().UnixMicro(), Boot: m.cfg.Boot, Software: m.cfg.Software,
 	}
 }
 
@@ -98,7 +98,7 @@ func (c *conn) readHello(expected *link) error {
 	if !ok {
 		return brokenf("the first frame is %s, not a hello", f.Type())
 	}
-	c.boot = theirs.Boot
+	c.boot, c.software = theirs.Boot, theirs.Software
 	if agreed, err := wire.Agree(c.m.hello(), theirs); err == nil {
 		c.features = agreed.Features
 	}

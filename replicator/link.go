@@ -40,10 +40,11 @@ type link struct {
 	changed     chan struct{}      // closed and replaced when conn, geo or edges change
 	health      linkHealth
 	rivals      rivals
-	pauses      []Pause   // of edges from here
-	theirPauses []Pause   // of edges to here, as the peer said last
-	brief       bool      // the last connection lived for less than briefLife
-	toldUp      time.Time // when it was last logged that the link is up
+	limiters    map[scope]*limiter // of edges from here
+	pauses      []Pause            // of edges from here
+	theirPauses []Pause            // of edges to here, as the peer said last
+	brief       bool               // the last connection lived for less than briefLife
+	toldUp      time.Time          // when it was last logged that the link is up
 }
 
 // linkPolicy is what the policy says of a link.
@@ -123,6 +124,7 @@ func (l *link) setPolicy(p linkPolicy) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.linkPolicy = p
+	l.setRates(p.out)
 	switch {
 	case l.conn != nil:
 		l.conn.policyChanged()

@@ -70,10 +70,13 @@ func (m *Manager) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(errStopped)
 	defer context.AfterFunc(m.ended, func() { cancel(errStopped) })()
-	var err error
-	if m.endpoint, err = listen(&m.cfg, m.refuseCertificate); err != nil {
+	endpoint, err := listen(&m.cfg, m.refuseCertificate)
+	if err != nil {
 		return err
 	}
+	m.mu.Lock() // for Check, which may come before
+	m.endpoint = endpoint
+	m.mu.Unlock()
 	defer m.cfg.Policy.Subscribe(m.wake)()
 	defer m.cfg.Region.Subscribe(m.wake)()
 

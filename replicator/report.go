@@ -46,6 +46,7 @@ func (l *link) report(now time.Time) LinkStatus {
 	}
 	l.mu.Unlock()
 	if conn != nil {
+		s.Software = conn.software
 		s.Heard = time.Unix(0, conn.heard.Load())
 		s.Remote, s.Dialled = conn.qc.RemoteAddr().String(), conn.dialled
 		s.RTT = conn.qc.ConnectionStats().SmoothedRTT
@@ -70,6 +71,7 @@ func (f *flow) report(now time.Time) PartitionStatus {
 	f.mu.Unlock()
 	s := PartitionStatus{Topic: f.source.topic, Partition: f.source.index, Life: f.source.life, Origin: f.source.origin, Forwarded: f.forwards(), State: st.state, Since: st.since,
 		Confirmed: st.confirmed, ConfirmedAt: st.confirmedAt, Rebuilds: st.rebuilds, Apart: st.apart, Refused: st.refused}
+	s.Limited = now.Sub(time.Unix(0, f.limited.Load())) < limitedFor
 	if st.err != nil {
 		s.LastError, s.LastErrorAt = st.err.Error(), st.errAt
 	}

@@ -51,6 +51,8 @@ type sending struct {
 	busy    atomic.Bool  // something is not confirmed, or the start not found
 
 	// Owned by run.
+	limiter *limiter
+	slot    func() // gives back the right to have read, nil if there is none
 	actions []session.Action
 	frames  []wire.Frame
 	seen    rhumb.Offset // progress of the log at the last look
@@ -64,6 +66,7 @@ type sending struct {
 func newSending(f *flow, c *conn, opened func()) *sending {
 	s := &sending{flow: f, conn: c, opened: opened, inbox: newInbox(), waiter: region.NewWaiter()}
 	s.ledger.budget = f.link.send
+	s.limiter = f.limiter()
 	s.progress()
 	s.busy.Store(true)
 	return s
@@ -238,6 +241,7 @@ func (s *sending) quiet() {
 // perform does what the machine asks for until it asks for nothing more.
 func (s *sending) perform(ctx context.Context) error {
 	defer s.ledger.keep()
+	defer s.leaveLimiter()
 	for {
 		s.actions = append(s.actions[:0], s.flow.machine.Actions()...)
 		if len(s.actions) == 0 {
@@ -283,10 +287,25 @@ func (s *sending) interrupted() bool {
 	return !after.State.Open() || after.Round != before.Round
 }
 
+// leaveLimiter lets another session of the edge read.
+func (s *sending) leaveLimiter() {
+	if s.slot != nil {
+		s.slot()
+		s.slot = nil
+	}
+}
+
 // read takes bytes from the budget and reads that many.
 func (s *sending) read(ctx context.Context, r session.Read) error {
 	s.ledger.keep() // what an earlier read left over
-	err := s.wait(func() error { return s.flow.link.send.acquire(ctx, int64(r.MaxBytes), s.flow.class) })
+	s.leaveLimiter()
+	err := s.wait(func() (err error) {
+		if s.slot, err = s.limiter.enter(ctx, s.flow.class); err != nil {
+			return err
+		}
+		r.MaxBytes = s.limiter.chunk(r.MaxBytes)
+		return s.flow.link.send.acquire(ctx, int64(r.MaxBytes), s.flow.class)
+	})
 	if err != nil {
 		return err
 	}
@@ -352,10 +371,15 @@ func (s *sending) account() {
 // turn waits until the link is this session's.
 func (s *sending) turn(ctx context.Context, size int) error {
 	return s.wait(func() error {
+		if waited, err := s.limiter.wait(ctx, int64(size)); err != nil {
+			return err
+		} else if waited {
+			s.flow.limited.Store(time.Now().UnixNano())
+		}
 		if err := s.flow.link.turns.acquire(ctx, 1, s.flow.class); err != nil {
 			return err
 		}
-		if err := s.flow.link.pace.wait(ctx, int64(size)); err != nil {
+		if _, err := s.flow.link.pace.wait(ctx, int64(size)); err != nil {
 			s.flow.link.turns.release(1)
 			return err
 		}

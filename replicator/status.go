@@ -92,7 +92,8 @@ type LinkStatus struct {
 	State       LinkState          `json:"state"`
 	Since       time.Time          `json:"since"` // of State
 	Remote      string             `json:"remote,omitempty"`
-	Dialled     bool               `json:"dialled"` // by this region
+	Software    string             `json:"software,omitempty"` // version of the peer's program
+	Dialled     bool               `json:"dialled"`            // by this region
 	LastError   string             `json:"last_error,omitempty"`
 	LastErrorAt time.Time          `json:"last_error_at,omitzero"`
 	// Twice says that two processes live that say they are the peer, and which of
@@ -166,6 +167,8 @@ type PartitionStatus struct {
 	// Apart says where the logs part, nil while they are not known to. It stays
 	// while the link is down.
 	Apart *Divergence `json:"apart,omitempty"`
+	// Limited: it waits for the rate limit of its edge, or did so a moment ago.
+	Limited bool `json:"limited,omitempty"`
 	// Refused says what the destination will not have, nil if nothing. It stays while
 	// the flow is tried again, and while the link is down.
 	Refused *Refusal `json:"refused,omitempty"`

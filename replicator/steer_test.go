@@ -202,3 +202,77 @@ func TestPauseAndResumeUnderLoad(t *testing.T) {
 		})
 	})
 }
+
+// rateMesh is pair with a limit on the edge from us to eu.
+func limited(t *testing.T, rate int64, story func(ms *mesh, us, eu *node, set func(int64))) {
+	pair(t, short, 4, func(ms *mesh, us, eu *node) {
+		set := func(rate int64) {
+			ms.policy.change(func() {
+				edges := fullMesh("us", "eu")
+				for i := range edges {
+					if edges[i].From == "us" {
+						edges[i].Rate = rate
+					}
+				}
+				ms.policy.edges = edges
+			})
+		}
+		ms.until("linked", 5*time.Second, func() bool { return ms.linked("us", "eu") })
+		set(rate)
+		ms.pass(time.Second)
+		story(ms, us, eu, set)
+	})
+}
+
+// confirmedBytes is what the peer has confirmed since us started.
+func (n *node) confirmedBytes() int64 { return int64(n.manager.Status().Links[0].ConfirmedBytes) }
+
+// TestG94EdgeRateLimitsABacklog: an edge carries no more than its limit, partitions
+// get fair shares of it, new data goes first, the state says why it is slow, and a
+// new limit holds at once, without a restart.
+func TestG94EdgeRateLimitsABacklog(t *testing.T) {
+	limited(t, 100_000, func(ms *mesh, us, eu *node, set func(int64)) {
+		before := us.confirmedBytes()
+		for i := range 800 { // 200 each
+			us.produce(orders, i%4, 1, 10_000)
+		}
+		ms.pass(20 * time.Second)
+		if got := us.confirmedBytes() - before; got < 1_700_000 || got > 2_400_000 {
+			ms.t.Errorf("%d bytes in 20 s at 100 kB/s", got)
+		}
+		for p := range int32(4) {
+			f := us.flowOf("eu", p)
+			if f.Confirmed < 35 || f.Confirmed > 70 {
+				ms.t.Errorf("partition %d has got %d of 200: not a fair share", p, f.Confirmed+1)
+			}
+			if !f.Limited || f.State != SessionFlowing {
+				ms.t.Errorf("partition %d shows %s, limited %v", p, f.State, f.Limited)
+			}
+		}
+		set(2_000_000)
+		ms.until("the new limit holds", 8*time.Second, func() bool { return copied(us, eu, orders, 0) && copied(us, eu, orders, 3) })
+		set(0)
+		us.produce(orders, 0, 100, 1000)
+		ms.untilCopied(us, eu, 0)
+		ms.until("nothing limits", 5*time.Second, func() bool { return !us.flowOf("eu", 0).Limited })
+	})
+}
+
+// TestG94NewDataPassesALimitedBacklog: where the limit of the edge is what all wait
+// for, new records of one partition do not wait for the backlog of the others.
+func TestG94NewDataPassesALimitedBacklog(t *testing.T) {
+	limited(t, 50_000, func(ms *mesh, us, eu *node, _ func(int64)) {
+		for i := range 600 {
+			us.produce(orders, i%3, 1, 10_000)
+		}
+		ms.pass(10 * time.Second) // it is a backlog now
+		for range 5 {
+			us.produce(orders, 3, 1, 100)
+			ms.until("new data there", 6*time.Second, func() bool { return copied(us, eu, orders, 3) })
+			ms.pass(time.Second)
+		}
+		if copied(us, eu, orders, 0) {
+			ms.t.Error("the backlog is gone: nothing was shown")
+		}
+	})
+}

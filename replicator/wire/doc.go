@@ -25,7 +25,8 @@
 //	 1 hello    uint32 magic "RMBL", uint16 lowest version, uint16 highest version,
 //	            uint16 region number, uint16 reserved, 16 B mesh, 16 B data directory,
 //	            uint64 optional features, uint64 required features, int64 wall clock µs,
-//	            16 B boot id of the process, absent from older versions | region name
+//	            16 B boot id of the process, absent from older versions | region name,
+//	            version of the program, absent from older versions
 //	 2 bye      uint8 error kind | text
 //	 3 topic    uint64 deletions, int32 partitions, uint16 number of configs
 //	            | tenant, namespace, name, then key and value of each config, keys rising

@@ -62,6 +62,8 @@ var examples = []struct {
 }{
 	{"hello-boot", &Hello{MinVersion: 1, MaxVersion: 1, Number: 3, Name: "eu-west", Mesh: testMesh, Data: testData, Clock: 1700000000000000,
 		Boot: rhumb.UUID{0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x46, 0x37, 0x88, 0x39, 0x3a, 0x3b, 0x3c, 0x3d, 0x3e, 0x3f}}},
+	{"hello-software", &Hello{MinVersion: 1, MaxVersion: 1, Number: 3, Name: "eu-west", Mesh: testMesh, Data: testData, Clock: 1700000000000000,
+		Boot: rhumb.UUID{0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x46, 0x37, 0x88, 0x39, 0x3a, 0x3b, 0x3c, 0x3d, 0x3e, 0x3f}, Software: "0.3.0"}},
 	{"hello", &Hello{MinVersion: 1, MaxVersion: 2, Number: 3, Name: "eu-west", Mesh: testMesh, Data: testData,
 		Optional: 0x05, Required: 0x02, Clock: 1700000000123456}},
 	{"pauses", &Pauses{List: []Pause{{Space: rhumb.Space{Tenant: "acme", Namespace: "shop"}, At: 1700000000123, By: "ann"}, {At: 1700000000456, By: "token"}}}},

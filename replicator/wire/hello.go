@@ -27,6 +27,8 @@ type Hello struct {
 	// Boot is random per process, so that two processes that say they are the
 	// same region can be told apart. Zero from a version that has none.
 	Boot rhumb.UUID
+	// Software is the version of the peer's program, for people; at most 64 bytes.
+	Software string
 }
 
 // Type says what the frame is.
@@ -50,7 +52,15 @@ func (f *Hello) fixed(dst []byte) []byte {
 	return append(dst, f.Boot[:]...)
 }
 
-func (f *Hello) variable(dst []byte) []byte { return appendText(dst, string(f.Name), 32) }
+func (f *Hello) variable(dst []byte) []byte {
+	dst = appendText(dst, string(f.Name), 32)
+	if f.Software == "" {
+		return dst
+	}
+	return appendText(dst, f.Software, maxSoftware)
+}
+
+const maxSoftware = 64
 
 func (f *Hello) decode(fixed, variable *cursor) {
 	if fixed.u32() != helloMagic {
@@ -66,6 +76,9 @@ func (f *Hello) decode(fixed, variable *cursor) {
 		f.Boot = fixed.id()
 	}
 	f.Name = rhumb.RegionName(variable.text(32))
+	if len(variable.b) > 0 { // an older version ends before it
+		f.Software = variable.text(maxSoftware)
+	}
 }
 
 // Agreement is what both sides of a link may use.

@@ -168,6 +168,8 @@ func TestLaterVersions(t *testing.T) {
 			longer = append(longer, []string{"\x00\x00new variable", "new variable"}[min(1, len(f.Probes))]...)
 		case *State:
 			longer = append(longer, []string{"\x00\x00new variable", "new variable"}[min(1, len(f.Chains))]...)
+		case *Hello:
+			longer = append(longer, []string{"\x00\x00new variable", "new variable"}[min(1, len(f.Software))]...)
 		case *Skip: // a later version writes by whom, even if by nobody
 			longer = append(longer, []string{"\x00\x00new variable", "new variable"}[min(1, len(f.Skip.By))]...)
 		default:

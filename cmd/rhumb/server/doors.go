@@ -14,6 +14,7 @@ import (
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/certs"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/internal/version"
 	"github.com/rhumbmq/rhumb/region"
 	"github.com/rhumbmq/rhumb/replicator"
 )
@@ -39,7 +40,7 @@ func (s *Server) openLinks(context.Context) error {
 	limits := s.cfg.Limits
 	m, err := replicator.New(replicator.Config{
 		Self:   replicator.Identity{Mesh: mesh, Name: s.cfg.Region.Name, Number: s.room.self.Number, Data: data},
-		Boot:   s.boot,
+		Boot:   s.boot, Software: version.Get().Short(),
 		Region: s.room.region, Policy: s.room.view, PacketConn: s.in.udp[l.Name], Resolve: s.resolve,
 		Certs:  s.in.certs[l.Name],
 		Logger: s.opts.Logger, // it adds the region's name itself
