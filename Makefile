@@ -45,7 +45,7 @@ clients: ## get the foreign clients that make test tries, into the cache folder 
 	e2e/clients/install.sh
 
 mutants: ## plant each known bug and see that the models find it
-	$(GO) test -tags mutants -run 'TestEveryMutantIsFound' ./dedup/... ./replicator/session/... ./broker/groups/...
+	$(GO) test -tags mutants -run 'TestEveryMutantIsFound' ./dedup/... ./replicator/session/... ./replicator/paths/... ./broker/groups/...
 
 sim: ## simulate SEEDS=1000 meshes of three regions, 10 virtual minutes each
 	$(GO) test -run 'TestSimulation' -timeout 0 ./e2e/sim -sim.seeds $(SEEDS)
