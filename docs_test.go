@@ -86,9 +86,9 @@ func TestOperatingFileLoads(t *testing.T) {
 	}
 }
 
-// TestOperatingNamesAllMetrics compares the handbook's list with the names in
-// the code.
-func TestOperatingNamesAllMetrics(t *testing.T) {
+// TestMetricsPageNamesAll compares the page with the names in the code; a test of
+// the server compares it with a scrape.
+func TestMetricsPageNamesAll(t *testing.T) {
 	name := regexp.MustCompile(`^rhumb_[a-z_]+$`)
 	built := map[string]bool{}
 	for _, f := range parseTree(t) {
@@ -103,11 +103,28 @@ func TestOperatingNamesAllMetrics(t *testing.T) {
 		})
 	}
 	listed := map[string]bool{}
-	for _, row := range rows(readDoc(t, "operating.md"), regexp.MustCompile("^`rhumb_")) {
+	for _, row := range rows(readDoc(t, "metrics.md"), regexp.MustCompile("^`rhumb_")) {
 		listed[code(row[0])] = true
 	}
 	if diff := difference(built, listed); len(diff) > 0 || len(built) == 0 {
-		t.Errorf("metrics that only the code (+) or only docs/operating.md (-) has: %v", diff)
+		t.Errorf("metrics that only the code (+) or only docs/metrics.md (-) has: %v", diff)
+	}
+}
+
+// TestReadmeListsAllPages: what nobody is led to is not read.
+func TestReadmeListsAllPages(t *testing.T) {
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if !strings.Contains(string(readme), "`"+page+"`") {
+			t.Errorf("README.md does not name %s", page)
+		}
 	}
 }
 

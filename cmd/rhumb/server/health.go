@@ -128,7 +128,7 @@ func (s *Server) storageEvents() storage.Events {
 
 // metrics gives the figures of parts that do not know the exporter.
 func (s *Server) metrics() []func(emit func(admin.Metric)) {
-	return []func(emit func(admin.Metric)){s.clientFigures, s.compactionFigures, s.groupFigures, s.backlogFigures, func(emit func(admin.Metric)) {
+	return []func(emit func(admin.Metric)){s.clientFigures, s.compactionFigures, s.groupFigures, s.backlogFigures, s.storeFigures, func(emit func(admin.Metric)) {
 		disk, reg := s.room.store.Health(), s.room.region.Health()
 		gauge := func(name, help string, v float64) { emit(admin.Metric{Name: name, Help: help, Value: v}) }
 		gauge("rhumb_storage_free_bytes", "Free space of the disk that holds the data directory.", float64(disk.Free))
