@@ -84,17 +84,22 @@ func (m *Mesh) note(format string, args ...any) {
 func (m *Mesh) openRelays() {
 	for i, a := range m.Regions {
 		for _, b := range m.Regions[i+1:] {
-			r, err := relay.Listen(relay.Config{A: a.Geo, B: b.Geo, Seed: uint64(len(m.relays))})
-			if err != nil {
-				m.t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(context.Background())
-			ended := make(chan struct{})
-			go func() { r.Run(ctx); close(ended) }()
-			m.t.Cleanup(func() { cancel(); <-ended })
-			m.relays[string(a.Name)+"-"+string(b.Name)] = r
+			m.openRelay(a, b)
 		}
 	}
+}
+
+func (m *Mesh) openRelay(a, b *Region) {
+	m.t.Helper()
+	r, err := relay.Listen(relay.Config{A: a.Geo, B: b.Geo, Seed: uint64(len(m.relays))})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { r.Run(ctx); close(ended) }()
+	m.t.Cleanup(func() { cancel(); <-ended })
+	m.relays[string(a.Name)+"-"+string(b.Name)] = r
 }
 
 // seed writes what `rhumb server` does not: the policy and the certificates.

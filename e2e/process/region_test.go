@@ -1,0 +1,188 @@
+package process
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// says runs a command that must exit with a code and print all of the words.
+func (m *Mesh) says(code int, words []string, args ...string) {
+	m.t.Helper()
+	res := m.Run(args...)
+	m.note("rhumb %s: exit code %d", strings.Join(args, " "), res.Code)
+	for _, w := range words {
+		if res.Code != code || !strings.Contains(res.Stdout+res.Stderr, w) {
+			m.t.Errorf("rhumb %s exits with %d, want %d and %q:\n%s%s", strings.Join(args, " "), res.Code, code, w, res.Stdout, res.Stderr)
+		}
+	}
+}
+
+// refuses publishes once in a region, which must refuse it.
+func (m *Mesh) refuses(at *Region, topic string) {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Limit)
+	defer cancel()
+	c := Client(m.t, at.Kafka)
+	defer c.Close()
+	if err := c.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("refused")}).FirstErr(); err == nil {
+		m.t.Errorf("%s takes producers", at.Name)
+	}
+}
+
+// A fourth region joins a mesh under traffic, is killed and cut off while it catches
+// up, takes records itself, drains, and leaves. What it had published stays in the
+// others, nothing is lost or doubled anywhere, and the name comes back under a new
+// number.
+func TestG70RegionJoinsAndLeavesUnderTraffic(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a region that joins, leaves and comes back takes half a minute")
+	}
+	m := Start(t, "us", "eu", "ap")
+	m.create("us", "orders", 4)
+	tr := m.Produce("orders", 4, 1)
+	const some = 300
+	tr.Progress(some, "us", "eu", "ap")
+
+	sa := m.Prepare("sa")
+	m.says(0, []string{"joined not yet", "no edge leads to it"}, "region", "show", "sa")
+	m.Flow("us", "eu", "ap", "sa") // the others know of it before it has ever run
+	m.says(1, []string{"SOURCE"}, "region", "show", "sa", "--wait", "1s")
+	m.launch(sa)
+	m.awaitReady(sa)
+	m.Kill("sa") // in the middle of what it has missed
+	m.Restart("sa")
+	m.Link("us", "sa", "cut=true")
+	m.Link("sa", "us", "cut=true")
+	tr.Progress(some, "us", "eu", "ap")
+	m.Kill("sa")
+	m.Restart("sa")
+	m.Heal()
+	m.says(0, []string{"region sa, number 4: active"}, "region", "show", "sa", "--wait", Limit.String())
+	own := m.Produce("orders", 4, 1, "sa")
+	own.Progress(some, "sa")
+	m.Verify("orders")
+
+	own.Finish()
+	m.leave(sa)
+	tr.Progress(some, "us", "eu", "ap")
+	m.comeBack(sa)
+	tr.Progress(some, "us", "eu", "ap")
+	tr.Finish()
+	m.Verify("orders")
+	tr.Check(m, own)
+	m.Stop()
+}
+
+// leave drains and removes a region, in the middle of which it is cut off and killed.
+func (m *Mesh) leave(sa *Region) {
+	m.t.Helper()
+	m.Link("sa", "eu", "cut=true")
+	m.Link("eu", "sa", "cut=true")
+	m.publish("sa", "orders-of-sa", "own", 50)
+	m.says(1, []string{"draining", "NOT CONFIRMED BY", "eu "}, "region", "drain", "sa", "--wait", "2s")
+	m.refuses(sa, "orders")
+	if p := m.problems("sa"); !slices.Contains(p, "region: draining") {
+		m.t.Errorf("the health of sa: %q", p)
+	}
+	m.says(1, []string{"namespace public/default", "--force"}, "region", "remove", "sa")
+	m.Kill("sa")
+	m.Restart("sa")
+	m.refuses(sa, "orders")
+	m.Heal()
+	m.says(0, []string{"drained", "every record that was published there is confirmed"}, "region", "drain", "sa", "--wait", Limit.String())
+	m.Flow("us", "eu", "ap")
+	m.says(0, []string{"removed region sa; number 4 is retired", "something answers"}, "region", "remove", "sa")
+
+	Until(m.t, "sa says that it was removed", func() bool { return slices.Contains(m.problems("sa"), "registration: removed") })
+	if code := Ready(sa.Admin); code != http.StatusServiceUnavailable {
+		m.t.Errorf("a removed region is ready: %d", code)
+	}
+	m.refuses(sa, "orders")
+	if res := m.Run("link", "list"); strings.Contains(res.Stdout, "sa") {
+		m.t.Errorf("us still has a link to it:\n%s", res.Stdout)
+	}
+	m.Kill("sa")
+	m.Forget("sa")
+	m.launch(sa)
+	if code := sa.running.Wait(); code != 1 || !strings.Contains(sa.running.Output(), "rhumb region register sa") {
+		m.t.Errorf("a removed region starts, or does not say what to do: %d\n%s", code, sa.running.Output())
+	}
+	if res := Run(m.t, nil, "log", "verify", filepath.Join(m.Dir, "data-sa")); res.Code != 0 {
+		m.t.Errorf("its data is not whole: %+v", res)
+	}
+	m.Verify("orders")
+}
+
+// comeBack registers the name again: the old data directory is refused, an empty one
+// gets everything.
+func (m *Mesh) comeBack(sa *Region) {
+	m.t.Helper()
+	m.register(sa)
+	m.launch(sa)
+	if code := sa.running.Wait(); code != 1 || !strings.Contains(sa.running.Output(), "empty data directory") {
+		m.t.Errorf("the old data directory is taken for number 5: %d\n%s", code, sa.running.Output())
+	}
+	data := filepath.Join(m.Dir, "data-sa")
+	if err := os.Rename(data, data+"-of-4"); err != nil {
+		m.t.Fatal(err)
+	}
+	m.Flow("us", "eu", "ap", "sa")
+	m.Regions = append(m.Regions, sa)
+	m.launch(sa)
+	m.awaitReady(sa)
+	m.says(0, []string{"number 5: active", "number 4 until"}, "region", "show", "sa", "--wait", Limit.String())
+}
+
+// Two regions are registered by two admins at once, start at the same moment and catch
+// up side by side: each has a number of its own, and all hold the same.
+func TestTwoRegionsJoinAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four processes")
+	}
+	m := Start(t, "us", "eu")
+	m.create("us", "orders", 2)
+	m.publish("us", "orders", "before", 200)
+	results := make(chan Result, 8)
+	for i := range cap(results) {
+		name := []string{"ap", "sa"}[i%2]
+		go func() { results <- m.Run("region", "register", name) }()
+	}
+	won := map[string]int{}
+	for range cap(results) {
+		res := <-results
+		if line, _, _ := strings.Cut(res.Stdout, "\n"); res.Code == 0 {
+			won[line]++
+		} else if !strings.Contains(res.Stderr, "registered already") {
+			t.Errorf("%+v", res)
+		}
+	}
+	if len(won) != 2 { // each name once; the numbers of the others are lost
+		t.Fatalf("who registered: %v", won)
+	}
+	for _, name := range []rhumb.RegionName{"ap", "sa"} {
+		if res := m.Run("region", "remove", string(name)); res.Code != 0 { // Prepare registers it with its addresses
+			t.Fatalf("%+v", res)
+		}
+	}
+	ap, sa := m.Prepare("ap"), m.Prepare("sa")
+	m.Flow("us", "eu", "ap", "sa")
+	m.launch(ap)
+	m.launch(sa)
+	m.awaitReady(ap)
+	m.awaitReady(sa)
+	m.says(0, []string{"region ap"}, "region", "update", "ap", "--own") // now sa finds it
+	m.says(0, []string{"number", "rebuilt 0 times"}, "region", "show", "ap", "--wait", Limit.String())
+	m.says(0, []string{"number", "rebuilt 0 times"}, "region", "show", "sa", "--wait", Limit.String())
+	m.publish("sa", "orders", "after", 50)
+	m.Verify("orders")
+	m.Stop()
+}
