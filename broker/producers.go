@@ -1,6 +1,13 @@
 package broker
 
-import "sync/atomic"
+import (
+	"errors"
+	"sync/atomic"
+)
+
+// ErrShut refuses producers in a region that takes none at all: it drains, or was
+// removed from the mesh.
+var ErrShut = errors.New("broker: no producers")
 
 // producers is the door for what clients publish. It may be shut for the whole
 // region, which stops nothing that has passed it.
@@ -22,8 +29,8 @@ func (p *producers) enter() error {
 
 func (p *producers) leave() { p.inside.Add(-1) }
 
-// RefuseProducers has everything that clients publish refused with an error; nil
-// lets them in again. What comes over links is none of its business.
+// RefuseProducers has everything that clients publish refused with an error, which
+// wraps [ErrShut]; nil lets them in again. What comes over links is none of its business.
 func (b *Broker) RefuseProducers(why error) {
 	if why == nil {
 		b.producers.why.Store(nil)

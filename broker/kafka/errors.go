@@ -159,8 +159,8 @@ func codeOf(in scope, err error) int16 {
 		return own.code
 	case errors.Is(err, broker.ErrTimestamp):
 		return codeInvalidTimestamp
-	case errors.Is(err, region.ErrPartitionLimit), errors.Is(err, broker.ErrStandby):
-		// Neither is a question of who asks. Of a policy violation clients show the
+	case errors.Is(err, region.ErrPartitionLimit), errors.Is(err, broker.ErrStandby), errors.Is(err, broker.ErrShut):
+		// None is a question of who asks. Of a policy violation clients show the
 		// message, and give the record back at once; with an authorization error Java's
 		// would say only that it has no rights.
 		return codePolicyViolation

@@ -85,6 +85,7 @@ func TestG70RegionJoinsAndLeavesUnderTraffic(t *testing.T) {
 // leave drains and removes a region, in the middle of which it is cut off and killed.
 func (m *Mesh) leave(sa *Region) {
 	m.t.Helper()
+	m.create("sa", "orders-of-sa", 1)
 	m.Link("sa", "eu", "cut=true")
 	m.Link("eu", "sa", "cut=true")
 	m.publish("sa", "orders-of-sa", "own", 50)

@@ -143,7 +143,7 @@ func (w *regionWork) source(ctx context.Context, from api.RegionEntry, to rhumb.
 	s.State, s.Error = l.State, l.LastError
 	s.Records, s.Bytes, s.Seconds, s.BytesPerSecond = l.Out.LagRecords, l.Out.LagBytes, l.Out.LagSeconds, l.Out.BytesPerSecond
 	for _, p := range l.Partitions {
-		if p.Direction != "out" || p.State == "closed" {
+		if p.Direction != "out" || p.State == "closed" || p.State == "standby" { // of the latter, another source tells
 			continue
 		}
 		key := endKey{p.Topic, p.Partition, p.Region, p.Life}

@@ -99,7 +99,7 @@ func count(peer *admin.DrainPeer, flows []replicator.PartitionStatus, life rhumb
 	known := false
 	var records, bytes int64
 	for _, f := range flows {
-		if f.State == replicator.SessionClosed {
+		if f.State == replicator.SessionClosed || f.State == replicator.SessionStandby { // another region brings it
 			continue
 		}
 		known = known || f.Life == life && f.Lag.Known

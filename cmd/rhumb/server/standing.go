@@ -84,10 +84,10 @@ func (s *Server) applyStanding() {
 	doc, _ := s.ownDocument()
 	switch err := s.removed(); {
 	case err != nil:
-		s.room.broker.RefuseProducers(err)
+		s.room.broker.RefuseProducers(rhumb.Errorf(rhumb.KindForbidden, "%w: %w", broker.ErrShut, err))
 	case doc.Drains():
-		s.room.broker.RefuseProducers(rhumb.Errorf(rhumb.KindForbidden, "region %s drains since %s and takes no producers: publish in another region, "+
-			"or take it back with 'rhumb region drain %s --undo'", doc.Name, doc.StateAt.UTC().Format(time.RFC3339), doc.Name))
+		s.room.broker.RefuseProducers(rhumb.Errorf(rhumb.KindForbidden, "%w: region %s drains since %s: publish in another region, "+
+			"or take it back with 'rhumb region drain %s --undo'", broker.ErrShut, doc.Name, doc.StateAt.UTC().Format(time.RFC3339), doc.Name))
 	default:
 		s.room.broker.RefuseProducers(nil)
 	}
