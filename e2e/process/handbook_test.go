@@ -18,15 +18,18 @@ import (
 
 // section gives the commands that a heading of docs/operating.md shows, up to
 // the next heading, as one script.
-func section(t *testing.T, heading string) string {
+func section(t *testing.T, heading string) string { return sectionOf(t, "operating.md", heading) }
+
+// sectionOf is section for another page.
+func sectionOf(t *testing.T, page, heading string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/operating.md")
+	text, err := os.ReadFile("../../docs/" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, found := strings.Cut(string(text), "\n## "+heading+"\n")
 	if !found {
-		t.Fatalf("docs/operating.md has no section %q", heading)
+		t.Fatalf("docs/%s has no section %q", page, heading)
 	}
 	body, _, _ := strings.Cut(rest, "\n##")
 	var script strings.Builder

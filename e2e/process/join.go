@@ -30,7 +30,7 @@ func (m *Mesh) Prepare(name rhumb.RegionName) *Region {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	file := filepath.Join(m.Dir, string(name))
+	file := filepath.Join(m.Dir, "region-"+string(name))
 	if err := pair.Save(file+".crt", file+".key"); err != nil {
 		m.t.Fatal(err)
 	}

@@ -126,7 +126,7 @@ func (m *Mesh) seed(ctx context.Context, names []rhumb.RegionName) error {
 		if err != nil {
 			return err
 		}
-		file := filepath.Join(m.Dir, string(r.Name))
+		file := filepath.Join(m.Dir, "region-"+string(r.Name)) // as rhumb certs names it
 		if err := pair.Save(file+".crt", file+".key"); err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ listeners:
   - {protocol: admin, bind: "%[3]s"}
   - protocol: geo
     bind: "%[4]s"
-    tls: {ca: ca.crt, cert: %[1]s.crt, key: %[1]s.key}
+    tls: {ca: ca.crt, cert: region-%[1]s.crt, key: region-%[1]s.key}
 limits: {log_file: 4MiB, disk_reserve: 4MiB, tail_cache: 1MiB}
 min_free: {percent: 0, bytes: 64MiB}
 groups: {initial_rebalance_delay: 0s}

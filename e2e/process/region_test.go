@@ -78,7 +78,12 @@ func TestG70RegionJoinsAndLeavesUnderTraffic(t *testing.T) {
 	tr.Progress(some, "us", "eu", "ap")
 	tr.Finish()
 	m.Verify("orders")
+	// What number 4 had published stays where it is. It does not flow to number 5: that
+	// is another region, and no edge carries the records of one that is gone.
+	tr.checkRegion(sa)
+	m.Forget("sa")
 	tr.Check(m, own)
+	m.Regions = append(m.Regions, sa)
 	m.Stop()
 }
 

@@ -69,6 +69,38 @@ func (f *Folder) List(now time.Time) ([]Listed, error) {
 	return list, nil
 }
 
+// ListFiles reads the certificates of the given files, as a region or client has them:
+// a certificate's key is beside it, and its CA in another of the files, if any is one.
+func ListFiles(now time.Time, files []string) []Listed {
+	list := []Listed{}
+	var roots []*x509.Certificate
+	found := make([][]*x509.Certificate, len(files))
+	for i, file := range files {
+		var err error
+		if found[i], err = readCerts(file); err != nil {
+			list = append(list, Listed{File: file, Hosts: []string{}, Problems: []string{err.Error()}})
+		}
+		for _, cert := range found[i] {
+			if _, ok := meshOfCA(cert); ok {
+				roots = append(roots, cert)
+			}
+		}
+	}
+	for i, file := range files {
+		for n, cert := range found[i] {
+			l := describe(file, cert, now)
+			if n == 0 {
+				l.Problems = append(l.Problems, keyProblems(file, cert)...)
+			}
+			if len(roots) > 0 {
+				l.checkSigner(cert, roots, nil)
+			}
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
 func describe(path string, cert *x509.Certificate, now time.Time) Listed {
 	l := Listed{File: path, NotBefore: cert.NotBefore.UTC(), Expires: cert.NotAfter.UTC(), Fingerprint: Fingerprint(cert), Hosts: []string{}, Problems: []string{}}
 	l.Hosts = append(l.Hosts, cert.DNSNames...)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -93,8 +94,8 @@ func (p Pair) Save(certFile, keyFile string) error {
 	return writeFile(certFile, EncodeCerts(p.Cert), 0o644)
 }
 
-// LoadCA reads a CA to sign with. If the file holds several certificates, the
-// first is the one that signs.
+// LoadCA reads a CA to sign with. If the file holds several certificates, as while
+// a CA is rolled over, the one that the key belongs to signs.
 func LoadCA(certFile, keyFile string) (*CA, error) {
 	certs, err := readCerts(certFile)
 	if err != nil {
@@ -104,10 +105,11 @@ func LoadCA(certFile, keyFile string) (*CA, error) {
 	if err != nil {
 		return nil, err
 	}
-	cert := certs[0]
-	if !key.PublicKey.Equal(cert.PublicKey) {
+	i := slices.IndexFunc(certs, func(c *x509.Certificate) bool { return key.PublicKey.Equal(c.PublicKey) })
+	if i < 0 {
 		return nil, rhumb.Errorf(rhumb.KindInvalid, "certs: key %s is not that of certificate %s", keyFile, certFile)
 	}
+	cert := certs[i]
 	mesh, ok := meshOfCA(cert)
 	if !ok {
 		return nil, rhumb.Errorf(rhumb.KindInvalid, "certs: %s is no CA of a mesh: it names %v", certFile, cert.URIs)

@@ -30,6 +30,17 @@ type Loaded struct {
 // it has no identity of a mesh (a certificate of a public CA, for clients).
 func (l *Loaded) Identity() (id Identity, ok bool) { return l.identity, l.identity != Identity{} }
 
+// Signer gives the root that signed the own certificate, nil if none did or there is
+// no own certificate.
+func (l *Loaded) Signer() *x509.Certificate {
+	for _, root := range l.Roots {
+		if l.Leaf != nil && l.Leaf.CheckSignatureFrom(root) == nil {
+			return root
+		}
+	}
+	return nil
+}
+
 // Expiry gives when the first of the certificates in use ends.
 func (l *Loaded) Expiry() time.Time {
 	certs := l.Roots

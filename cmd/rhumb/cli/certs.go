@@ -44,7 +44,7 @@ func certsCommand() *cobra.Command {
 			"its own two files, never ca.key."}
 	w.flags(c)
 	c.PersistentFlags().StringVar(&w.dir, "dir", "certs", "directory of the certificates")
-	c.AddCommand(certsInit(w), certsIssue(w), certsShow(w))
+	c.AddCommand(certsInit(w), certsIssue(w), certsShow(w), certsRoll(w))
 	return c
 }
 
@@ -237,11 +237,15 @@ type certList struct {
 }
 
 func certsShow(w *certWork) *cobra.Command {
-	return &cobra.Command{Use: "show", Short: "Show the certificates, until when they are valid, and what is wrong with them", Args: exactly(0, "none"),
-		Long: "Shows every certificate in --dir: whose it is, of which mesh, its end and its SHA-256. Exit code 1 if one of them\n" +
-			"cannot be used: it has ended, another CA signed it, its key is missing, another one's or open to others.",
-		RunE: func(c *cobra.Command, _ []string) error {
-			all, err := certs.NewFolder(w.dir).List(time.Now())
+	return &cobra.Command{Use: "show [FILE…]", Short: "Show the certificates, until when they are valid, and what is wrong with them", Args: between(0, -1, "FILEs or none"),
+		Long: "Shows every certificate in --dir, or of the given files: whose it is, of which mesh, its end and its SHA-256. Exit\n" +
+			"code 1 if one of them cannot be used: it has ended, another CA signed it, its key is missing, another one's or\n" +
+			"open to others.",
+		RunE: func(c *cobra.Command, files []string) error {
+			all, err := certs.ListFiles(time.Now(), files), error(nil)
+			if len(files) == 0 {
+				all, err = certs.NewFolder(w.dir).List(time.Now())
+			}
 			if err != nil {
 				return err
 			}

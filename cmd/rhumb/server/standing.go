@@ -109,7 +109,7 @@ func (s *Server) followStanding(ctx context.Context) error {
 	})()
 	tick := time.NewTicker(drainLook)
 	defer tick.Stop()
-	told := ""
+	told, trusted := "", &trust{}
 	for {
 		s.applyStanding()
 		if err := s.removed(); err != nil && told != err.Error() {
@@ -117,6 +117,7 @@ func (s *Server) followStanding(ctx context.Context) error {
 			s.log.Error("this region was removed from the mesh; stop it", "err", err)
 		}
 		s.noteDrained(ctx)
+		s.noteTrust(ctx, trusted)
 		select {
 		case <-ctx.Done():
 			return nil
