@@ -92,6 +92,9 @@ type compacting struct {
 const (
 	// compactExpand bounds a batch that is looked into: a larger one stays as it is.
 	compactExpand = 128 << 20
+	// compactRecords bounds the records of such a batch: more of them than this do not
+	// fit into the table of keys at its default size either.
+	compactRecords = 200_000
 	// compactWindow is the most that a zstd stream may refer back to.
 	compactWindow = 8 << 20
 )

@@ -25,6 +25,8 @@ type pass struct {
 	cleaned rhumb.Offset
 	last    map[index.Source]rhumb.Offset // base of the last batch of each life
 	removed int
+	batch   unpacked // the one that is looked at
+	sum     *compact.Sum
 }
 
 // run makes the pass and leaves what is not finished with the rewriter. done is false
@@ -32,6 +34,7 @@ type pass struct {
 func (p *pass) run() (done bool, err error) {
 	now := time.Now()
 	p.horizon = p.state.Horizon(now, p.policy.DeleteRetention)
+	p.sum = compact.NewSum()
 	p.core = compact.NewPass(p.s.compacting.keys, p.horizon)
 	p.cleaned, p.last = p.state.Cleaned, map[index.Source]rhumb.Offset{}
 	if done, err = p.note(); err != nil {
@@ -199,7 +202,7 @@ func (p *pass) judge(r *index.Ref, raw []byte) (b *unpacked, v verdict, err erro
 // thin writes a batch without the records that go.
 func (p *pass) thin(r *index.Ref, raw []byte, b *unpacked) error {
 	c := &p.s.compacting
-	batch, err := c.thinner.Thin(c.expander, b.batch, func(i int, _ *codec.Record) bool { return b.keep[i] })
+	batch, err := c.thinner.Thin(c.expander, b.batch, func(i int) bool { return i < len(b.keep) && b.keep[i] })
 	if err != nil {
 		return err
 	}
@@ -220,21 +223,22 @@ func (p *pass) thin(r *index.Ref, raw []byte, b *unpacked) error {
 	return p.w.add(next, out)
 }
 
-// unpacked is a batch taken apart.
+// unpacked is a batch taken apart. It is valid until the next one is.
 type unpacked struct {
 	envelope codec.Envelope
 	header   codec.BatchHeader
 	batch    []byte
 	records  []compact.Record // those with a key
-	index    []int            // their numbers in the batch
+	index    []int32          // their numbers in the batch
 	keep     []bool           // by number
 	keyless  int
 }
 
 // open takes a batch apart. ok is false for one whose records cannot be judged: they
-// cannot be read, or belong to a transaction.
+// cannot be read, are too many, or belong to a transaction.
 func (p *pass) open(r *index.Ref, raw []byte) (b *unpacked, ok bool, err error) {
-	b = &unpacked{}
+	b = &p.batch
+	*b = unpacked{records: b.records[:0], index: b.index[:0], keep: b.keep[:0]}
 	if b.envelope, b.batch, err = r.Open(p.id, raw, false); err != nil {
 		return nil, false, err
 	}
@@ -242,7 +246,7 @@ func (p *pass) open(r *index.Ref, raw []byte) (b *unpacked, ok bool, err error) 
 		return nil, false, err
 	}
 	const whole = codec.AttrControl | codec.AttrTransactional
-	if b.header.Attributes&whole != 0 && b.envelope.Flags&codec.FlagDecided == 0 {
+	if b.header.Attributes&whole != 0 && b.envelope.Flags&codec.FlagDecided == 0 || b.header.Count > compactRecords {
 		return b, false, nil
 	}
 	records, err := p.s.compacting.expander.Open(b.batch)
@@ -252,7 +256,8 @@ func (p *pass) open(r *index.Ref, raw []byte) (b *unpacked, ok bool, err error) 
 	defer records.Close()
 	held := p.held(r)
 	for at := int64(-1); ; {
-		rec, err := records.Next()
+		p.sum.Begin()
+		rec, tombstone, err := records.NextKey(p.sum)
 		if err == io.EOF {
 			return b, true, nil
 		}
@@ -265,12 +270,12 @@ func (p *pass) open(r *index.Ref, raw []byte) (b *unpacked, ok bool, err error) 
 			b.keyless++
 			continue
 		}
-		c := compact.Record{Key: compact.KeyOf(rec.Key), Offset: r.Base + rhumb.Offset(at), Tombstone: rec.Value == nil}
+		c := compact.Record{Key: p.sum.Key(), Offset: r.Base + rhumb.Offset(at), Tombstone: tombstone}
 		if held != 0 && r.First+rhumb.Offset(at) > p.policy.Held[held-1].After {
 			c.Held = held
 		}
 		b.records = append(b.records, c)
-		b.index = append(b.index, len(b.keep)-1)
+		b.index = append(b.index, int32(len(b.keep)-1))
 	}
 }
 

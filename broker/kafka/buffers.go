@@ -3,14 +3,17 @@ package kafka
 import (
 	"math/bits"
 	"sync"
+	"sync/atomic"
 )
 
 // Bodies of Produce requests are most of what a server allocates, so they are
 // used again once the region is done with them. The sizes of buffers are four
-// to a power of two, so that one is at most a quarter longer than its content.
+// to a power of two, so that one is at most a quarter longer than its content. Those
+// above maxPooled are the system's own memory: as garbage a few of them, which come and
+// go, would be several times the budget.
 const (
 	minShift  = 12
-	maxShift  = 22 // longer bodies are rare
+	maxShift  = 22
 	minPooled = 1 << minShift
 	maxPooled = 1 << maxShift
 	sizeSteps = 4 // to a power of two
@@ -20,9 +23,13 @@ var pooled [sizeSteps*(maxShift-minShift) + 1]sync.Pool // of *buffer
 
 // buffer is room for the body of a request.
 type buffer struct {
-	bytes []byte // of the length that was asked for
-	class int    // in pooled; -1 if it is not kept
+	bytes  []byte // of the length that was asked for
+	class  int    // in pooled; -1 if it is not kept
+	mapped []byte // what unmapRoom takes back, nil if it is not the system's
 }
+
+// mappedBytes counts what mapRoom gave and unmapRoom has not taken back.
+var mappedBytes atomic.Int64
 
 // sizeClass gives the class of buffers for n bytes, and their size.
 func sizeClass(n int64) (class int, size int64) {
@@ -46,13 +53,22 @@ func newBuffer(n int64) *buffer {
 			b.bytes = b.bytes[:n]
 			return b
 		}
+	} else if b := mapRoom(size); b != nil {
+		mappedBytes.Add(size)
+		return &buffer{bytes: b[:n], class: class, mapped: b}
 	}
 	return &buffer{bytes: make([]byte, size)[:n], class: class}
 }
 
 // free takes a buffer back, nil for none. Nobody may use its bytes any more.
 func (b *buffer) free() {
-	if b != nil && b.class >= 0 {
+	switch {
+	case b == nil:
+	case b.mapped != nil:
+		mappedBytes.Add(-int64(len(b.mapped)))
+		unmapRoom(b.mapped)
+		b.bytes, b.mapped = nil, nil
+	case b.class >= 0:
 		pooled[b.class].Put(b)
 	}
 }

@@ -167,8 +167,9 @@ func (r *request) resolve(key int16, size int64) error {
 	return nil
 }
 
-// readBody reads n bytes. Room is made as they arrive, so that a client which only
-// claims to send much holds little. Only a Produce's room is used again: what others
+// readBody reads n bytes. Room is made when the first of them are there, so that a
+// client which only claims to send much holds little: of the room for the rest, the
+// system gives only what is written to. Only a Produce's room is used again: what others
 // were decoded to may still point into it.
 func (c *conn) readBody(r *request, n int64, until time.Time) ([]byte, error) {
 	s := c.server
@@ -182,12 +183,11 @@ func (c *conn) readBody(r *request, n int64, until time.Time) ([]byte, error) {
 	r.small = n <= smallRequest
 	var buf []byte
 	for have, reserved := int64(0), int64(0); have < n; {
-		room := min(n, max(first, 2*have))
-		if room > reserved {
-			more := n - reserved
-			if reserved == 0 {
-				more = room
-			}
+		room := min(n, first)
+		if have > 0 {
+			room = n
+		}
+		if more := room - reserved; more > 0 {
 			if err := c.reserve(until, more*factor, r.small); err != nil {
 				return nil, fmt.Errorf("%w: %d bytes", errBusy, n)
 			}

@@ -24,6 +24,8 @@ type Records struct {
 	rest   int64 // of the record that is being read
 	err    error // the first, for good
 
+	tee io.Writer // gets what is read of a record, if it is set
+
 	buf []byte // expanded bytes; those before at are read
 	at  int
 	src io.Reader // what follows buf; nil at the end
@@ -43,7 +45,7 @@ func (r *Records) Header() BatchHeader { return r.header }
 
 // Close gives the decoders back. No record may be used any more.
 func (r *Records) Close() {
-	r.read, r.rest, r.err = 0, 0, nil
+	r.read, r.rest, r.err, r.tee = 0, 0, nil, nil
 	r.buf, r.at, r.src = nil, 0, nil
 	r.own = keepSmall(r.own)
 	r.decoders.reset()
@@ -54,17 +56,38 @@ func (r *Records) Close() {
 // of its content, so it needs no room however large the record is. After the
 // last record the error is io.EOF; others are of kind corrupt, or too large.
 func (r *Records) NextStamp() (Stamp, error) {
-	rec := r.next(false)
+	rec := r.next(reading{})
+	return rec.Stamp, r.err
+}
+
+// NextKey is NextStamp, and writes the record's key to key, in pieces. It tells if the
+// value is null.
+func (r *Records) NextKey(key io.Writer) (s Stamp, null bool, err error) {
+	rec := r.next(reading{key: key})
+	return rec.Stamp, rec.Value == nil, r.err
+}
+
+// CopyNext is NextStamp, and writes the record, with its length, to w, in pieces. After
+// an error w may have a part of it.
+func (r *Records) CopyNext(w io.Writer) (Stamp, error) {
+	rec := r.next(reading{raw: w})
 	return rec.Stamp, r.err
 }
 
 // Next is NextStamp with the record's content.
 func (r *Records) Next() (Record, error) {
-	rec := r.next(true)
+	rec := r.next(reading{whole: true})
 	return rec, r.err
 }
 
-func (r *Records) next(whole bool) Record {
+// reading says what is wanted of a record: its parts, which need room, or to have its
+// key or all of it written somewhere.
+type reading struct {
+	whole    bool
+	key, raw io.Writer
+}
+
+func (r *Records) next(how reading) Record {
 	switch {
 	case r.err != nil:
 		return Record{}
@@ -82,12 +105,18 @@ func (r *Records) next(whole bool) Record {
 	}
 	r.left -= size
 	r.rest = size
-	if whole {
+	if how.whole {
 		r.gather(size)
 	}
+	if how.raw != nil && r.err == nil {
+		var length [binary.MaxVarintLen64]byte
+		_, r.err = how.raw.Write(binary.AppendVarint(length[:0], size))
+		r.tee = how.raw
+	}
 	raw := r.buf[r.at:]
-	rec := r.body(whole)
-	if whole && r.err == nil {
+	rec := r.body(how)
+	r.tee = nil
+	if how.whole && r.err == nil {
 		rec.Raw = raw[:size:size]
 	}
 	r.read++
@@ -118,14 +147,14 @@ func (r *Records) fail() {
 
 // body reads what follows a record's length. If the record is not whole in the
 // window, the parts of rec are not those of the record, only nil or not.
-func (r *Records) body(whole bool) (rec Record) {
+func (r *Records) body(how reading) (rec Record) {
 	r.skip(1) // attributes: none are defined
 	rec.Timestamp = r.header.FirstTimestamp + r.varint()
 	rec.Delta = r.short()
 	if r.header.Attributes&AttrLogAppendTime != 0 {
 		rec.Timestamp = r.header.MaxTimestamp // one time for the whole batch
 	}
-	rec.Key = r.part()
+	rec.Key = r.key(how.key)
 	rec.Value = r.part()
 	rec.HasKey = rec.Key != nil
 	count := r.short()
@@ -142,10 +171,31 @@ func (r *Records) body(whole bool) (rec Record) {
 	if r.err == nil && r.rest != 0 {
 		r.err = errors.New("bytes left over")
 	}
-	if whole && r.err == nil {
+	if how.whole && r.err == nil {
 		rec.Headers = Headers{int(count), r.buf[from:r.at]}
 	}
 	return rec
+}
+
+// key reads the key, and writes it to w unless that is nil.
+func (r *Records) key(w io.Writer) []byte {
+	n := r.short()
+	if n < 0 || r.err != nil {
+		return nil
+	}
+	if w == nil {
+		return r.skip(n)
+	}
+	r.tee = w
+	defer func() { r.tee = nil }()
+	return r.skip(n)
+}
+
+// passed writes the bytes that were read last to who wants them.
+func (r *Records) passed(b []byte) {
+	if r.tee != nil && r.err == nil {
+		_, r.err = r.tee.Write(b)
+	}
 }
 
 // part reads a length and skips that many bytes; nil is null.
@@ -170,15 +220,18 @@ func (r *Records) skip(n int64) []byte {
 	if have := int64(len(r.buf) - r.at); n <= have {
 		part := r.buf[r.at : r.at+int(n) : r.at+int(n)]
 		r.at += int(n)
+		r.passed(part)
 		return part
 	}
 	for r.err == nil {
 		have := int64(len(r.buf) - r.at)
 		if n <= have {
+			r.passed(r.buf[r.at : r.at+int(n)])
 			r.at += int(n)
 			break
 		}
 		n -= have
+		r.passed(r.buf[r.at:])
 		r.at = len(r.buf)
 		if !r.more() && r.err == nil {
 			r.err = io.ErrUnexpectedEOF
@@ -207,6 +260,7 @@ func (r *Records) varint() int64 {
 	v, n := binary.Varint(b[:min(int64(len(b)), r.rest)])
 	switch {
 	case n > 0:
+		r.passed(b[:n])
 		r.at += n
 		r.rest -= int64(n)
 		return v

@@ -32,7 +32,7 @@ func rawRecords(x *codec.Expander, b []byte) (list [][]byte, latest int64, err e
 	}
 }
 
-func everyOther(i int, _ *codec.Record) bool { return i%2 == 1 }
+func everyOther(i int) bool { return i%2 == 1 }
 
 func TestThin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // encoders must not leave their bubble
@@ -70,7 +70,7 @@ func TestThin(t *testing.T) {
 				t.Errorf("%s: header %+v, want %+v", p.Name, h, old)
 			}
 		}
-		if _, err := thinner.Thin(x, plain, func(int, *codec.Record) bool { return false }); err == nil {
+		if _, err := thinner.Thin(x, plain, func(int) bool { return false }); err == nil {
 			t.Error("a batch without records was made")
 		}
 	})

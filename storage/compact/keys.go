@@ -3,6 +3,7 @@ package compact
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"hash"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -15,6 +16,27 @@ type Key [16]byte
 func KeyOf(key []byte) Key {
 	sum := sha256.Sum256(key)
 	return Key(sum[:16])
+}
+
+// Sum is [KeyOf] for keys that come in pieces, one key after the other.
+type Sum struct {
+	hash hash.Hash
+	buf  []byte
+}
+
+// NewSum makes a Sum.
+func NewSum() *Sum { return &Sum{hash: sha256.New()} }
+
+// Write implements io.Writer: the next piece of the key.
+func (s *Sum) Write(b []byte) (int, error) { return s.hash.Write(b) }
+
+// Begin forgets what was written.
+func (s *Sum) Begin() { s.hash.Reset() }
+
+// Key gives what the key that was written is known by.
+func (s *Sum) Key() Key {
+	s.buf = s.hash.Sum(s.buf[:0])
+	return Key(s.buf[:16])
 }
 
 // of gives the key's place for one life alone.
