@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rhumbmq/rhumb/cmd/rhumb/cli"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/dev"
+	"github.com/rhumbmq/rhumb/configstore/consul"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -21,6 +23,7 @@ func devCommand() *cobra.Command {
 		names    []string
 		opts     dev.Options
 		logLevel string
+		consulAt string
 	)
 	cmd := &cobra.Command{
 		Use:   "dev",
@@ -36,6 +39,13 @@ func devCommand() *cobra.Command {
 			if err := new(slog.Level).UnmarshalText([]byte(logLevel)); err != nil {
 				return cli.Usage(cmd, fmt.Errorf("--log-level %q: want debug, info, warn or error", logLevel))
 			}
+			var err error
+			if opts.Consul, err = devConsul(consulAt); err == nil && opts.Consul != nil && opts.Data == "" {
+				err = errors.New("--consul needs --data: the documents in Consul name the regions' data directories for ever")
+			}
+			if err != nil {
+				return cli.Usage(cmd, err)
+			}
 			opts.Out = cmd.OutOrStdout()
 			opts.Logger = newLogger(cmd.ErrOrStderr(), config.Log{Level: logLevel, Format: "auto"})
 			return dev.Run(cmd.Context(), opts)
@@ -43,6 +53,7 @@ func devCommand() *cobra.Command {
 	}
 	cmd.Flags().StringSliceVar(&names, "regions", []string{"us", "eu", "ap"}, "names of the regions")
 	cmd.Flags().StringVar(&opts.Data, "data", "", "where to store everything (default: a temporary folder)")
+	cmd.Flags().StringVar(&consulAt, "consul", "", "keep the mesh's documents in this Consul, host:port or consul://host:port/prefix, instead of a directory; needs --data")
 	cmd.Flags().IntVar(&opts.PortOffset, "port-offset", 0, "add this to every port, to run beside another mesh or a busy port")
 	cmd.Flags().BoolVar(&opts.Processes, "processes", false, "run each region as a process of its own")
 	cmd.Flags().StringVar(&logLevel, "log-level", "warn", "what the regions in this process log: debug, info, warn, error")
@@ -53,6 +64,18 @@ func devCommand() *cobra.Command {
 		cmd.AddCommand(child)
 	}
 	return cmd
+}
+
+// devConsul reads --consul.
+func devConsul(text string) (*consul.Config, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if !strings.HasPrefix(text, "consul:") {
+		text = consul.Scheme + text
+	}
+	cfg, err := consul.ParseURL(text)
+	return &cfg, err
 }
 
 // devTarget is what commands to a running mesh share.

@@ -219,3 +219,41 @@ func TestFirstStartNeedsConsul(t *testing.T) {
 	m.Restart("us") // later ones do not
 	m.Stop()
 }
+
+// rhumb dev with a Consul: the same mesh comes back after the agent was killed
+// between two runs of it.
+func TestDevWithConsul(t *testing.T) {
+	slow(t)
+	if res := Run(t, nil, "dev", "--consul", "127.0.0.1:8500"); res.Code != 2 || !strings.Contains(res.Stderr, "--data") {
+		t.Errorf("without --data it exits with %d: %s", res.Code, res.Stderr)
+	}
+	agent := consultest.Start(t, consultest.Options{})
+	data := t.TempDir()
+	args := []string{"--consul", "consul://" + agent.Addr + "/dev", "--data", data}
+	d := StartDev(t, args...)
+	d.Run(0, "topic", "create", "greetings")
+	d.Run(0, "produce", "greetings", "hello")
+	d.Run(0, "verify", "us", "eu", "--wait", "60s")
+	d.Run(0, "config", "status")
+	if _, err := os.Stat(filepath.Join(data, "config-store")); err == nil {
+		t.Error("there is a directory store beside Consul")
+	}
+	if keys, _, err := agent.API().KV().Keys("dev/rhumb/v1/regions/", "", nil); err != nil || len(keys) != 3 {
+		t.Errorf("regions in Consul: %v, %v", keys, err)
+	}
+	d.Signal(syscall.SIGTERM)
+	if code := d.Wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if res := Run(t, nil, "dev", "--data", data); res.Code == 0 || !strings.Contains(res.Stderr, "in Consul") {
+		t.Errorf("without --consul it exits with %d: %s", res.Code, res.Stderr)
+	}
+	agent.Kill()
+	agent.Restart()
+	d = StartDev(t, args...)
+	d.Run(0, "verify", "us", "ap", "--wait", "60s")
+	d.Signal(syscall.SIGTERM)
+	if code := d.Wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}

@@ -342,6 +342,9 @@ func TestConsulFile(t *testing.T) {
 		Address: "https://consul.example:8501", TokenFile: "testdata/consul.token", Datacenter: "eu-west", Namespace: "messaging", Partition: "p",
 		Prefix: "prod", TLS: consul.TLS{CA: "/etc/consul/ca.pem", Cert: "testdata/consul.pem", Key: "testdata/consul.key", ServerName: "server.eu-west.consul"},
 	}
+	if again := ConsulOf(want).Backend(); again != want {
+		t.Errorf("written and read again it is %+v, want %+v", again, want)
+	}
 	if got := c.ConfigStore.Consul.Backend(); got != want || c.ConfigStore.Consul.Services != ServicesOff {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -18,6 +18,18 @@ func (c *ConsulStore) Backend() consul.Config {
 	return out
 }
 
+// ConsulOf gives the part of a file that means the same as what the backend needs.
+func ConsulOf(b consul.Config) *ConsulStore {
+	c := &ConsulStore{
+		Address: b.Address, TokenFile: b.TokenFile, Datacenter: b.Datacenter,
+		Namespace: b.Namespace, Partition: b.Partition, Prefix: b.Prefix, Services: ServicesRegister,
+	}
+	if t := b.TLS; t != (consul.TLS{}) {
+		c.TLS = &ConsulTLS{CA: t.CA, Cert: t.Cert, Key: t.Key, ServerName: t.ServerName}
+	}
+	return c
+}
+
 // checkStore checks which configuration store it is, and how it is reached.
 func (c *Config) checkStore() error {
 	s := c.ConfigStore.Consul

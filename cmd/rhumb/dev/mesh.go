@@ -9,10 +9,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"text/tabwriter"
 	"time"
 
+	"github.com/rhumbmq/rhumb/configstore/consul"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -28,6 +30,9 @@ type Options struct {
 	// Data is the directory of everything; empty: a temporary one, which is
 	// removed after a clean stop.
 	Data string
+	// Consul keeps the mesh's documents; nil: a directory in Data does. It needs Data:
+	// the documents name the data directories for ever.
+	Consul *consul.Config
 	// Processes runs each region as a process of its own, of this binary.
 	Processes bool
 	// Control is the path of the socket for commands.
@@ -104,7 +109,7 @@ func (m *mesh) makeDir() (remove func(error), err error) {
 		if m.dir, err = filepath.Abs(m.opts.Data); err != nil {
 			return nil, err
 		}
-		return func(error) {}, claim(m.dir)
+		return func(error) {}, claim(m.dir, m.opts.Consul != nil)
 	}
 	if m.dir, err = os.MkdirTemp("", "rhumb-dev-"); err != nil {
 		return nil, err
@@ -119,13 +124,23 @@ func (m *mesh) makeDir() (remove func(error), err error) {
 }
 
 // claim makes a directory for a mesh, or takes one that holds a mesh already. A
-// directory of something else is left alone.
-func claim(dir string) error {
+// directory of something else is left alone, and so is one whose documents lie
+// elsewhere: in Consul, or in the directory itself.
+func claim(dir string, inConsul bool) error {
 	names, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(dir, storeName)); len(names) > 0 && errors.Is(err, fs.ErrNotExist) {
+	has := func(name string) bool {
+		return slices.ContainsFunc(names, func(e fs.DirEntry) bool { return e.Name() == name })
+	}
+	switch store := has(storeName); {
+	case len(names) == 0, store && !inConsul, inConsul && !store && has(regionsName):
+	case store:
+		return rhumb.Errorf(rhumb.KindInvalid, "the mesh in %s has its documents there, not in Consul: start it without --consul, or name another directory with --data", dir)
+	case has(regionsName):
+		return rhumb.Errorf(rhumb.KindInvalid, "the mesh in %s has its documents in Consul: say where with --consul, or name another directory with --data", dir)
+	default:
 		return rhumb.Errorf(rhumb.KindInvalid, "%s is not empty and holds no development mesh: name another directory with --data", dir)
 	}
 	return os.MkdirAll(dir, 0o755)

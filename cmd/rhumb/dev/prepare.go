@@ -13,6 +13,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/configstore/consul"
 	"github.com/rhumbmq/rhumb/configstore/embedded"
 	"github.com/rhumbmq/rhumb/internal/certs"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -66,12 +67,31 @@ func (m *mesh) prepare(ctx context.Context) error {
 // storeName is the configuration store's directory in that of the mesh.
 const storeName = "config-store"
 
+// regionsName is the directory of the regions in that of the mesh.
+const regionsName = "regions"
+
 func (m *mesh) storeDir() string { return filepath.Join(m.dir, storeName) }
+
+// openStore opens the mesh's configuration store.
+func (m *mesh) openStore() (configstore.Store, error) {
+	if m.opts.Consul != nil {
+		return consul.Open(*m.opts.Consul)
+	}
+	return embedded.Open(embedded.Config{Dir: m.storeDir()})
+}
+
+// storeConfig is the store in the regions' files.
+func (m *mesh) storeConfig() config.ConfigStore {
+	if m.opts.Consul != nil {
+		return config.ConfigStore{Consul: config.ConsulOf(*m.opts.Consul)}
+	}
+	return config.ConfigStore{Embedded: &config.EmbeddedStore{Path: m.storeDir()}}
+}
 
 // seedStore registers the regions, in order, and lets public/default flow
 // between all of them.
 func (m *mesh) seedStore(ctx context.Context) (configstore.Mesh, error) {
-	store, err := embedded.Open(embedded.Config{Dir: m.storeDir()})
+	store, err := m.openStore()
 	if err != nil {
 		return configstore.Mesh{}, err
 	}
@@ -151,7 +171,7 @@ func (m *mesh) writeConfig(r *region) error {
 	cfg.Region.Name = r.name
 	cfg.DataDir = filepath.Join(m.regionDir(r.name), "data")
 	cfg.Shards = devShards
-	cfg.ConfigStore = config.ConfigStore{Embedded: &config.EmbeddedStore{Path: m.storeDir()}}
+	cfg.ConfigStore = m.storeConfig()
 	cfg.Listeners = []config.Listener{
 		{Name: config.ProtocolKafka, Protocol: config.ProtocolKafka, Bind: r.at.kafka},
 		{Name: config.ProtocolAdmin, Protocol: config.ProtocolAdmin, Bind: r.at.admin},

@@ -165,5 +165,5 @@ func (m *mesh) state() *State {
 }
 
 func (m *mesh) regionDir(name rhumb.RegionName) string {
-	return filepath.Join(m.dir, "regions", string(name))
+	return filepath.Join(m.dir, regionsName, string(name))
 }
