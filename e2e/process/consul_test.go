@@ -19,9 +19,9 @@ func slow(t *testing.T) {
 	}
 }
 
-// says runs a command that asks the first region until it exits with the code, and
+// comesTo runs a command that asks the first region until it exits with the code, and
 // gives what it printed on both streams.
-func (m *Mesh) says(code int, args ...string) string {
+func (m *Mesh) comesTo(code int, args ...string) string {
 	m.t.Helper()
 	var out string
 	Until(m.t, "rhumb "+strings.Join(args, " "), func() bool {
@@ -69,7 +69,7 @@ func TestI5ConsulIsKilledWhileRegionsRestart(t *testing.T) {
 	consultest.Until(t, "the services are registered", func() bool {
 		return m.services("rhumb-kafka", "") == 3 && m.services("rhumb-admin", "") == 3 && m.services("rhumb-kafka", "eu") == 1
 	})
-	m.says(0, "config", "status")
+	m.comesTo(0, "config", "status")
 
 	m.note("kill -9 consul")
 	m.Consul.Kill()
@@ -84,7 +84,7 @@ func TestI5ConsulIsKilledWhileRegionsRestart(t *testing.T) {
 	m.Kill("us")
 	m.Restart("us")
 	tr.Progress(100, "us", "eu", "ap")
-	out := m.says(1, "config", "status")
+	out := m.comesTo(1, "config", "status")
 	for _, want := range []string{"store down", m.Consul.Addr, "connection refused"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("config status has no %q:\n%s", want, out)
@@ -101,11 +101,11 @@ func TestI5ConsulIsKilledWhileRegionsRestart(t *testing.T) {
 
 	m.note("consul is back")
 	m.Consul.Restart()
-	m.says(0, "config", "status")
-	m.says(0, "tenant", "create", "acme")
-	m.says(0, "namespace", "create", "acme/shop", "-f", m.namespaceFile("topology: {full-mesh: [us, ap]}\n"))
-	m.says(0, "topic", "create", "acme/shop/letters")
-	m.says(0, "topic", "describe", "acme/shop/letters", "--region", "ap")
+	m.comesTo(0, "config", "status")
+	m.comesTo(0, "tenant", "create", "acme")
+	m.comesTo(0, "namespace", "create", "acme/shop", "-f", m.namespaceFile("topology: {full-mesh: [us, ap]}\n"))
+	m.comesTo(0, "topic", "create", "acme/shop/letters")
+	m.comesTo(0, "topic", "describe", "acme/shop/letters", "--region", "ap")
 	consultest.Until(t, "the services are registered again", func() bool { return m.services("rhumb-kafka", "") == 3 })
 	tr.Finish()
 	m.Verify("orders")
@@ -125,17 +125,17 @@ func TestH8ConsulIsRestoredFromAnOldSnapshot(t *testing.T) {
 	m.create("us", "orders", 2)
 	tr := m.Produce("orders", 2, 1)
 	tr.Progress(50, "us", "eu", "ap")
-	m.says(0, "tenant", "create", "acme")
+	m.comesTo(0, "tenant", "create", "acme")
 	old := m.Consul.Snapshot()
-	m.says(0, "namespace", "create", "acme/shop", "-f", m.namespaceFile("topology: {full-mesh: [us, eu]}\n"))
-	m.says(0, "topic", "create", "acme/shop/letters")
-	m.says(0, "topic", "describe", "acme/shop/letters", "--region", "eu")
-	m.says(0, "tenant", "create", "gone")
-	m.says(0, "tenant", "delete", "gone")
+	m.comesTo(0, "namespace", "create", "acme/shop", "-f", m.namespaceFile("topology: {full-mesh: [us, eu]}\n"))
+	m.comesTo(0, "topic", "create", "acme/shop/letters")
+	m.comesTo(0, "topic", "describe", "acme/shop/letters", "--region", "eu")
+	m.comesTo(0, "tenant", "create", "gone")
+	m.comesTo(0, "tenant", "delete", "gone")
 
 	m.note("consul is restored from an old snapshot")
 	old()
-	out := m.says(1, "config", "status")
+	out := m.comesTo(1, "config", "status")
 	for _, want := range []string{"store went back", "namespaces/acme/shop: the store has none", "rhumb config restore"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("config status has no %q:\n%s", want, out)
@@ -148,18 +148,18 @@ func TestH8ConsulIsRestoredFromAnOldSnapshot(t *testing.T) {
 	if res := m.Run("tenant", "create", "other"); res.Code == 0 || !strings.Contains(res.Stderr, "store went back") {
 		t.Errorf("a change of a store that went back exits with %d: %s", res.Code, res.Stderr)
 	}
-	if out := m.says(0, "namespace", "list"); !strings.Contains(out, "acme/shop") {
+	if out := m.comesTo(0, "namespace", "list"); !strings.Contains(out, "acme/shop") {
 		t.Errorf("policy rolled back:\n%s", out)
 	}
-	m.says(0, "topic", "describe", "acme/shop/letters", "--region", "eu")
+	m.comesTo(0, "topic", "describe", "acme/shop/letters", "--region", "eu")
 
-	if out := m.says(1, "config", "restore"); !strings.Contains(out, "would be version") {
+	if out := m.comesTo(1, "config", "restore"); !strings.Contains(out, "would be version") {
 		t.Errorf("the plan:\n%s", out)
 	}
-	m.says(0, "config", "restore", "--yes")
-	m.says(0, "config", "status")
-	m.says(0, "tenant", "create", "other")
-	m.says(0, "tenant", "list", "--region", "ap")
+	m.comesTo(0, "config", "restore", "--yes")
+	m.comesTo(0, "config", "status")
+	m.comesTo(0, "tenant", "create", "other")
+	m.comesTo(0, "tenant", "list", "--region", "ap")
 	tr.Finish()
 	m.Verify("orders")
 	tr.Check(m)
