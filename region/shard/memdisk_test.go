@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -220,7 +221,14 @@ func (d *memDisk) Save(hs *raftpb.HardState, entries []*raftpb.Entry, _ bool, do
 // memPiece is all that a snapshot of this twin is, in two pieces: rows, batches.
 type memPiece struct {
 	Rows    []KV
-	Batches []Stored
+	Batches []memBatch
+}
+
+// memBatch is a [Stored] as a snapshot carries it.
+type memBatch struct {
+	Base     rhumb.Offset
+	Envelope codec.Envelope
+	Batch    []byte
 }
 
 type memSource struct {
@@ -255,7 +263,7 @@ func (d *memDisk) OpenSnapshot(after uint64) (SnapshotSource, error) {
 	for id, log := range d.state.logs {
 		for _, b := range log {
 			if d.state.raft[placeOf{id, b.Base}] > after && lastOf(b) >= d.state.starts[id] {
-				s.pieces = append(s.pieces, memPiece{Batches: []Stored{b}})
+				s.pieces = append(s.pieces, memPiece{Batches: []memBatch{{b.Base, b.Envelope, b.Batch}}})
 			}
 		}
 	}
@@ -318,7 +326,8 @@ func (in *memInstall) Commit(hs *raftpb.HardState, done func(error)) {
 			ends[id] = lastOf(b) + 1
 		}
 	}
-	for _, b := range in.all.Batches {
+	for _, carried := range in.all.Batches {
+		b := Stored{Base: carried.Base, Envelope: carried.Envelope, Batch: carried.Batch}
 		if id := b.Envelope.Partition; b.Base >= ends[id] {
 			in.st.logs[id] = append(in.st.logs[id], b)
 			in.st.raft[placeOf{id, b.Base}] = in.st.index
