@@ -243,7 +243,7 @@ func (r *fakeRegion) State(ref rhumb.PartitionRef) (partitionState, bool) {
 		return partitionState{}, false
 	}
 	s := partitionState{Topic: l.topic, Index: l.info.Index, Deletions: l.deletions, Life: l.info.Life, Past: l.info.Past, LogStart: l.logStart,
-		End: l.end, Flushed: l.flushed, Leading: true, OwnLast: l.ownLast, OwnChain: l.ownChain, OwnFloor: l.ownFloor}
+		End: l.end, Flushed: l.flushed, Leading: true, OwnLast: l.ownLast, OwnChain: l.ownChain, OwnFloor: l.ownFloor, Gaps: uint64(len(l.gaps))}
 	for _, w := range l.marks {
 		s.Watermarks = append(s.Watermarks, w)
 	}

@@ -237,7 +237,9 @@ func (r *receiver) leave(why string) {
 // have.
 func (r *receiver) skip(s linkSkip, answered func(linkResult)) {
 	m := r.lane.in.conn.m
-	if dedup.RaisesFloor(s.Reason) {
+	// What its origin's operator skips is skipped, whoever has it.
+	skipped := s.Reason == rhumb.ReasonSkipped && s.Region == r.lane.in.conn.link.number
+	if dedup.RaisesFloor(s.Reason) && !skipped {
 		if final, why := m.origins.floor(r, s.To, m.markHere(r.ref, s.Region, s.Life), time.Now()); !final {
 			answered(elsewhere(why))
 			return

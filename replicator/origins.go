@@ -134,6 +134,9 @@ func (o *origins) offer(r *receiver, mark rhumb.Offset, now time.Time) (take boo
 	l, open := r.lane.in.conn.link, &r.open
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if key := (originKey{r.ref, open.Region, open.Life}); open.Head <= 0 && o.choices[key] == nil {
+		return true, nil, "" // there is nothing of it yet: an empty topic costs nothing here
+	}
 	c := o.choice(r)
 	if c == nil {
 		return true, nil, ""
