@@ -19,6 +19,7 @@ const (
 	stepStore    = "configuration store"
 	stepStorage  = "storage"
 	stepRegister = "registration"
+	stepTrust    = "certificate of the links"
 )
 
 // advised is why a region does not start or go on, and what to do about it, in one
@@ -77,6 +78,8 @@ func together(err error, closing ...error) error {
 // nextStep says what a person does about it.
 func (s *Server) nextStep(step string, err error) string {
 	switch {
+	case step == stepTrust:
+		return "" // it says it
 	case errors.Is(err, configstore.ErrOtherData), errors.Is(err, configstore.ErrRemoved), errors.Is(err, consul.ErrDenied),
 		strings.Contains(err.Error(), "runs already"), strings.Contains(err.Error(), "last good copy is damaged"):
 		return "" // they say it
@@ -99,6 +102,13 @@ func (s *Server) nextStep(step string, err error) string {
 func (s *Server) nextOfStore(err error) string {
 	if errors.Is(err, configstore.ErrNoMesh) {
 		return "the region's certificate is of a mesh that this store does not hold: correct config_store, or make mesh and certificates with 'rhumb certs init --config-store " + s.storeFlag() + "'"
+	}
+	mesh := s.certifiedMesh()
+	switch kind := rhumb.KindOf(err); {
+	case errors.Is(err, configstore.ErrOtherMesh) && !mesh.IsZero():
+		return fmt.Sprintf("correct config_store, data_dir or the links' certificate, which is of mesh %s, in the region's file: they must be of one mesh", mesh)
+	case kind == rhumb.KindNotFound && s.cfg.ConfigStore.Embedded != nil:
+		return "correct config_store.embedded.path, or if this is to be a new mesh, make it first with 'rhumb certs init --config-store " + s.cfg.ConfigStore.Embedded.Path + "'"
 	}
 	switch rhumb.KindOf(err) {
 	case rhumb.KindCorrupt:

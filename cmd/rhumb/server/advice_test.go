@@ -5,10 +5,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/configstore/embedded"
+	"github.com/rhumbmq/rhumb/internal/certs"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -40,6 +45,38 @@ func removeFirst(t *testing.T, pattern ...string) {
 	if err := os.Remove(files[0]); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// meshOf gives the mesh of a configuration's store.
+func meshOf(t *testing.T, c *config.Config) rhumb.UUID {
+	t.Helper()
+	store, err := embedded.Open(embedded.Config{Dir: storePath(c), Existing: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	mesh, err := configstore.NewWriter(store, "test").EnsureMesh(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mesh.UUID
+}
+
+// withCertificate adds a listener for links with a region's certificate of a mesh.
+func withCertificate(t *testing.T, c *config.Config, mesh rhumb.UUID, name string) {
+	t.Helper()
+	folder := certs.NewFolder(t.TempDir())
+	if _, err := folder.Init(mesh, certs.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := folder.Issue(certs.RoleRegion, name, certs.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	l := listen("geo", config.ProtocolGeo, "127.0.0.1:0")
+	ca, _ := folder.CAFiles()
+	cert, key := folder.Files(certs.RoleRegion, name)
+	l.TLS = &config.TLS{CA: ca, Cert: cert, Key: key}
+	c.Listeners = append(slices.Clone(c.Listeners), l)
 }
 
 func storePath(c *config.Config) string { return c.ConfigStore.Embedded.Path }
@@ -88,6 +125,21 @@ var refusals = []struct {
 		t.Cleanup(func() { l.Close() })
 		c.Listeners = []config.Listener{listen("kafka", config.ProtocolKafka, l.Addr().String())}
 	}, "change the listener's bind"},
+	{"certificate of another region", func(t *testing.T, c *config.Config) {
+		withCertificate(t, c, meshOf(t, c), "eu")
+	}, "is that of region eu, this is region us: name the one that 'rhumb certs issue us' makes"},
+	{"certificate of another mesh", func(t *testing.T, c *config.Config) {
+		withCertificate(t, c, rhumb.NewUUID(), "us")
+	}, "or the links' certificate, which is of mesh "},
+	{"misspelled store at a first start", func(t *testing.T, c *config.Config) {
+		withCertificate(t, c, meshOf(t, c), "us")
+		c.DataDir, c.ConfigStore.Embedded.Path = t.TempDir(), filepath.Join(t.TempDir(), "confg")
+		t.Cleanup(func() {
+			if _, err := os.Stat(storePath(c)); err == nil {
+				t.Error("a store was made by its misspelled name")
+			}
+		})
+	}, "make it first with 'rhumb certs init --config-store "},
 	{"no certificate", func(_ *testing.T, c *config.Config) {
 		c.Listeners = []config.Listener{listen("kafka", config.ProtocolKafka, "127.0.0.1:0")}
 		c.Listeners[0].TLS = &config.TLS{Cert: "nowhere.crt", Key: "nowhere.key"}

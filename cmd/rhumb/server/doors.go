@@ -39,8 +39,8 @@ func (s *Server) openLinks(context.Context) error {
 	data, mesh := s.room.store.Identity()
 	limits := s.cfg.Limits
 	m, err := replicator.New(replicator.Config{
-		Self:   replicator.Identity{Mesh: mesh, Name: s.cfg.Region.Name, Number: s.room.self.Number, Data: data},
-		Boot:   s.boot, Software: version.Get().Short(),
+		Self: replicator.Identity{Mesh: mesh, Name: s.cfg.Region.Name, Number: s.room.self.Number, Data: data},
+		Boot: s.boot, Software: version.Get().Short(),
 		Region: s.room.region, Policy: s.room.view, PacketConn: s.in.udp[l.Name], Resolve: s.resolve,
 		Certs:  s.in.certs[l.Name],
 		Logger: s.opts.Logger, // it adds the region's name itself

@@ -28,6 +28,7 @@ func (s *Server) open(ctx context.Context) error {
 		{stepCerts, s.openCerts},
 		{"addresses", s.bindChosen},
 		{stepStore, s.openView},
+		{stepTrust, s.checkCertificate},
 		{stepStorage, s.openStorage},
 		{stepRegister, s.register},
 		{"region", s.openRegion},
@@ -52,13 +53,17 @@ func (s *Server) openView(ctx context.Context) error {
 	if err := vfs.MakeDir(s.opts.FS, s.cfg.DataDir); err != nil {
 		return err
 	}
-	store, err := s.openStore()
-	if err != nil {
-		return err
-	}
 	keeper := s.opts.Keeper
 	if keeper == nil {
 		keeper = configstore.FileKeeper(filepath.Join(s.cfg.DataDir, "config.json"))
+	}
+	kept, err := keeper.Load()
+	if err != nil {
+		return err
+	}
+	store, err := s.openStore(kept == nil)
+	if err != nil {
+		return err
 	}
 	mesh := s.certifiedMesh()
 	s.room.view, err = configstore.OpenView(ctx, configstore.ViewConfig{

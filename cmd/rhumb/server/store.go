@@ -12,13 +12,14 @@ import (
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/configstore/consul"
 	"github.com/rhumbmq/rhumb/configstore/embedded"
+	"github.com/rhumbmq/rhumb/internal/certs"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/internal/version"
 )
 
 // openStore opens the configuration store that the file names, unless one was
-// handed in.
-func (s *Server) openStore() (configstore.Store, error) {
+// handed in. first: this region has never started.
+func (s *Server) openStore(first bool) (configstore.Store, error) {
 	if s.opts.Store != nil {
 		return s.opts.Store, nil
 	}
@@ -31,7 +32,9 @@ func (s *Server) openStore() (configstore.Store, error) {
 		s.onClose(store.Close)
 		return store, nil
 	}
-	files, err := embedded.Open(embedded.Config{Dir: s.cfg.ConfigStore.Embedded.Path})
+	// A region with a certificate belongs to a mesh that somebody made: a misspelled
+	// directory is told at its first start, and not made.
+	files, err := embedded.Open(embedded.Config{Dir: s.cfg.ConfigStore.Embedded.Path, Existing: first && !s.certifiedMesh().IsZero()})
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +53,32 @@ func (s *Server) certifiedMesh() rhumb.UUID {
 		}
 	}
 	return rhumb.UUID{}
+}
+
+// checkCertificate refuses to start with a certificate that peers would refuse: of no
+// region, of another one, or of another mesh.
+func (s *Server) checkCertificate(context.Context) error {
+	for _, l := range s.listeners(config.ProtocolGeo) {
+		source := s.in.certs[l.Name]
+		if source == nil {
+			continue
+		}
+		file := "the certificate of listener " + l.Name
+		if l.TLS != nil {
+			file = "certificate " + l.TLS.Cert
+		}
+		id, ok := source.Current().Identity()
+		mesh, name := s.room.view.Mesh().UUID, s.cfg.Region.Name
+		switch {
+		case !ok || id.Role != certs.RoleRegion:
+			return rhumb.Errorf(rhumb.KindInvalid, "%s names no region of a mesh, so no other region takes it: name the one that 'rhumb certs issue %s' makes", file, name)
+		case id.Name != string(name):
+			return rhumb.Errorf(rhumb.KindInvalid, "%s is that of region %s, this is region %s: name the one that 'rhumb certs issue %s' makes, or correct region.name", file, id.Name, name, name)
+		case id.Mesh != mesh:
+			return rhumb.Errorf(rhumb.KindInvalid, "%s is of mesh %s, the configuration store of mesh %s: correct config_store, or name a certificate that the CA of this mesh signed ('rhumb certs issue %s')", file, id.Mesh, mesh, name)
+		}
+	}
+	return nil
 }
 
 // serviceNames are the services of Consul by protocol. Links find regions in the
