@@ -41,10 +41,10 @@ func sectionOf(t *testing.T, page, heading string) string {
 	return script.String()
 }
 
-// moved moves every port of three regions that a text names.
+// moved moves every port of four regions that a text names.
 func moved(text string, offset int) string {
 	var pairs []string
-	for i := range 3 {
+	for i := range 4 {
 		p := config.PortsOf(i, 0)
 		for _, port := range []int{p.Kafka, p.HTTP, p.Geo} {
 			pairs = append(pairs, fmt.Sprintf(":%d", port), fmt.Sprintf(":%d", port+offset))
@@ -74,6 +74,30 @@ func TestThreeRegionsFromNothing(t *testing.T) {
 	for _, want := range []string{"made certs/ca.crt", "region-ap.crt", "created tenant public", "created namespace public/default", "hello"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q", want)
+		}
+	}
+}
+
+// TestRegionJoinsAndLeavesAsTheHandbookSays types the section on a fourth region into the
+// directory of the first three.
+func TestRegionJoinsAndLeavesAsTheHandbookSays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four processes and two dozen commands take their time")
+	}
+	mesh, _, found := strings.Cut(section(t, "Three regions from nothing"), "kill $(cat pids)")
+	join := section(t, "A region joins, and leaves")
+	if !found || !strings.Contains(join, "rhumb region remove sa") {
+		t.Fatalf("the sections have changed:\n%s", join)
+	}
+	offset := porttest.Offset(t, 4)
+	out, err := shell(t, moved(mesh+join+"rhumb verify us eu --wait 1m\nkill $(cat pids) && wait\n", offset),
+		"RHUMB_ADDR=http://127.0.0.1:"+fmt.Sprint(config.PortsOf(0, 0).HTTP+offset))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"registered region sa, number 4", "every record that was published there is confirmed", "number 4 is retired", "bye"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
 }

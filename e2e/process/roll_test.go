@@ -51,7 +51,7 @@ func TestCARollsOverUnderTraffic(t *testing.T) {
 		m.Kill("eu")
 		m.Restart("eu")
 		tr.Progress(some, "us", "eu", "ap")
-		m.says(0, []string{"caught_up"}, "region", "show", "eu", "--wait", Limit.String(), "-o", "json")
+		m.tells(0, []string{"caught_up"}, "region", "show", "eu", "--wait", Limit.String(), "-o", "json")
 	}
 	tr.Finish()
 	m.Verify("orders")
