@@ -41,7 +41,7 @@ func (s *Server) openLinks(context.Context) error {
 	m, err := replicator.New(replicator.Config{
 		Self: replicator.Identity{Mesh: mesh, Name: s.cfg.Region.Name, Number: s.room.self.Number, Data: data},
 		Boot: s.boot, Software: version.Get().Short(),
-		Region: s.room.region, Policy: s.room.view, PacketConn: s.in.udp[l.Name], Resolve: s.resolve,
+		Region: s.room.region, Policy: vias{s.room.view, s.cfg.Links}, PacketConn: s.in.udp[l.Name], Resolve: s.resolve,
 		Certs:  s.in.certs[l.Name],
 		Logger: s.opts.Logger, // it adds the region's name itself
 		Limits: replicator.Limits{
@@ -57,6 +57,26 @@ func (s *Server) openLinks(context.Context) error {
 	s.onClose(m.Close)
 	s.parts.start("links", m.Run, nil)
 	return nil
+}
+
+// vias is the region's picture of the mesh, in which a region that tells nobody its geo
+// address has the one that the configuration file names for it.
+type vias struct {
+	*configstore.View
+	links []config.Link
+}
+
+// Regions implements replicator.Policy.
+func (v vias) Regions() []configstore.Region {
+	all := v.View.Regions()
+	for i := range all {
+		for _, l := range v.links {
+			if l.Region == all[i].Name && l.Via != "" && len(all[i].Geo) == 0 {
+				all[i].Geo = []string{l.Via}
+			}
+		}
+	}
+	return all
 }
 
 // resolve finds the address to dial for a region: the one that the
