@@ -149,6 +149,7 @@ func (c *conn) speak(ctx context.Context) error {
 
 // announcement is what was told of a topic.
 type announcement struct {
+	id         rhumb.UUID // one that was deleted here alone and made again is told again
 	deletions  uint64
 	partitions int
 }
@@ -159,7 +160,7 @@ type announcement struct {
 // or without the configuration store.
 func (c *conn) announce(told map[rhumb.Topic]announcement) error {
 	for _, t := range c.m.alive(c.m.cfg.Region.Topics()) {
-		now := announcement{t.Deletions, len(t.Partitions)}
+		now := announcement{t.ID, t.Deletions, len(t.Partitions)}
 		if told[t.Topic] == now || now.partitions == 0 || !c.link.shares(t.Topic) {
 			continue
 		}

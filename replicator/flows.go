@@ -181,15 +181,21 @@ func (l *link) shares(t rhumb.Topic) bool {
 }
 
 // announced has the flows of topics that the peer told of tried again at once: it
-// may have refused them only because it did not have them.
-func (l *link) announced(topics map[rhumb.Topic]bool) {
-	if len(topics) == 0 {
+// may have refused them only because it did not have them. A topic that it tells of
+// not for the first time may be another one there, that has nothing of what was
+// confirmed: flows that sleep ask again where to go on.
+func (l *link) announced(again map[rhumb.Topic]bool) {
+	if len(again) == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range l.flows {
-		if topics[f.source.topic] {
+		repeated, told := again[f.source.topic]
+		switch {
+		case repeated:
+			l.queue(f)
+		case told:
 			f.nudge()
 		}
 	}

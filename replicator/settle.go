@@ -29,13 +29,14 @@ type settler struct {
 	pending map[rhumb.Topic]*wire.Topic
 	logged  map[rhumb.Topic]string      // the last error that was logged
 	denied  map[rhumb.Topic]*wire.Topic // by policy, as far as it is known here
-	heard   map[rhumb.Topic]bool        // announced since the flows were last woken
+	heard   map[rhumb.Topic]bool        // announced since the flows were last woken; true: not for the first time
+	known   map[rhumb.Topic]bool        // announced over this connection, the first maxAnnounced of them
 }
 
 func (s *settler) init(c *conn) {
 	s.conn, s.wake = c, make(chan struct{}, 1)
 	s.pending, s.denied, s.logged = map[rhumb.Topic]*wire.Topic{}, map[rhumb.Topic]*wire.Topic{}, map[rhumb.Topic]string{}
-	s.heard = map[rhumb.Topic]bool{}
+	s.heard, s.known = map[rhumb.Topic]bool{}, map[rhumb.Topic]bool{}
 }
 
 // take remembers an announce. A later one of the same topic replaces it.
@@ -46,7 +47,11 @@ func (s *settler) take(t *wire.Topic) error {
 		return brokenf("more than %d topics announced that could not be settled", maxAnnounced)
 	}
 	delete(s.denied, t.Topic)
-	s.pending[t.Topic], s.heard[t.Topic] = t, true
+	full := len(s.known) >= maxAnnounced // names come and go for as long as the connection lives
+	s.pending[t.Topic], s.heard[t.Topic] = t, s.heard[t.Topic] || s.known[t.Topic] || full
+	if !full {
+		s.known[t.Topic] = true
+	}
 	s.signal()
 	return nil
 }

@@ -49,11 +49,13 @@ func (w *world) check() error {
 	return w.checkRestart()
 }
 
-// read reads one region's copy of a topic's partition.
-func (w *world) read(i int, name rhumb.Topic) (copyOf, error) {
+// read reads one region's copy of a topic's first partition.
+func (w *world) read(i int, name rhumb.Topic) (copyOf, error) { return w.readPartition(i, name, 0) }
+
+func (w *world) readPartition(i int, name rhumb.Topic, partition int) (copyOf, error) {
 	r := w.hosts[i].region()
 	t, _ := r.Topic(name)
-	p := t.Partitions[0]
+	p := t.Partitions[partition]
 	st, _ := r.State(p.Ref)
 	c := copyOf{region: i, number: w.hosts[i].running.Self().Number, topic: t, state: st, gaps: r.Gaps(p.Ref)}
 	w.truth.born(p.Life, birth{i, name, t.Deletions})

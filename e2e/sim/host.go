@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
@@ -26,7 +27,8 @@ type host struct {
 	certs  *certs.Source
 	fs     *vfs.Mem
 	keeper *configstore.MemoryKeeper
-	backup *vfs.Mem // what actBackup copied, nil if it never did
+	backup *vfs.Mem    // what actBackup copied, nil if it never did
+	apart  atomic.Bool // from the configuration store
 
 	running *server.Server // nil: switched off
 	socket  net.PacketConn
@@ -37,7 +39,7 @@ type host struct {
 // boot starts the host's region and waits until it serves.
 func (h *host) boot(w *world) error {
 	s := server.New(h.config(), server.Options{
-		Logger: w.logger(h.name), FS: h.fs, Store: w.store, Keeper: h.keeper, GeoTLS: h.certs,
+		Logger: w.logger(h.name), FS: h.fs, Store: reached{w.store, &h.apart}, Keeper: h.keeper, GeoTLS: h.certs,
 		ListenGeo: func(string) (net.PacketConn, error) {
 			h.socket = w.net.listen(h.ip)
 			return h.socket, nil

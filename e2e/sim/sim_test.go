@@ -56,7 +56,12 @@ func simulate(t *testing.T, seed uint64, p plan) {
 		t.Fatal(err)
 	}
 	// The regions are switched off within the bubble, whatever happens.
-	failure := w.run()
+	keep(t, w, w.run())
+}
+
+// keep tells of a run's failure, and keeps its event log then, or if it shall.
+func keep(t *testing.T, w *world, failure error) {
+	seed := w.seed
 	if failure == nil && !*keepLog {
 		return
 	}
@@ -64,7 +69,7 @@ func simulate(t *testing.T, seed uint64, p plan) {
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	path := filepath.Join(dir, fmt.Sprintf("rhumb-sim-%d-%d.log", p.regions, seed))
+	path := filepath.Join(dir, fmt.Sprintf("rhumb-sim-%d-%d.log", w.plan.regions, seed))
 	if err := os.WriteFile(path, []byte(w.log.String()), 0o644); err != nil {
 		t.Error(err)
 	}
