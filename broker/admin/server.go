@@ -81,6 +81,7 @@ func (s *Server) Listen(addr string) (net.Listener, error) {
 // accepting, ends streams and long polls, gives other requests StopGrace to
 // finish, and returns nil. It closes l.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	l = newLimited(l, maxConnections, maxConnectionsPerAddress)
 	if s.cfg.TLS != nil {
 		l = tls.NewListener(l, s.cfg.TLS)
 	}

@@ -95,7 +95,7 @@ func TestCodesHaveTheirNames(t *testing.T) {
 		codeInvalidRecord: kerr.InvalidRecord, codeUnknownTopicID: kerr.UnknownTopicID, codeFetchSessionTopicIDError: kerr.FetchSessionTopicIDError,
 		codeInconsistentProtocol: kerr.InconsistentGroupProtocol, codeInvalidSessionTimeout: kerr.InvalidSessionTimeout,
 		codeInvalidCommitOffsetSize: kerr.InvalidCommitOffsetSize,
-		codeRebalanceInProgress: kerr.RebalanceInProgress, codeNonEmptyGroup: kerr.NonEmptyGroup, codeMemberIDRequired: kerr.MemberIDRequired,
+		codeRebalanceInProgress:     kerr.RebalanceInProgress, codeNonEmptyGroup: kerr.NonEmptyGroup, codeMemberIDRequired: kerr.MemberIDRequired,
 		codeGroupMaxSizeReached: kerr.GroupMaxSizeReached, codeFencedInstanceID: kerr.FencedInstanceID,
 		codeGroupSubscribedToTopic:  kerr.GroupSubscribedToTopic,
 		codeUnsupportedEndpointType: kerr.UnsupportedEndpointType, codeMismatchedEndpointType: kerr.MismatchedEndpointType, codeUnknownServerError: kerr.UnknownServerError,

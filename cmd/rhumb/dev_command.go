@@ -159,9 +159,7 @@ func (to *devTarget) send(cmd *cobra.Command, c dev.Command) error {
 	}
 	if c.Do != "show" { // only what was changed
 		state.Regions = slices.DeleteFunc(state.Regions, func(r dev.RegionState) bool { return r.Name != c.Region })
-		if c.Link == "" {
-			state.Links = []dev.LinkState{}
-		}
+		state.Links = slices.DeleteFunc(state.Links, func(l dev.LinkState) bool { return !isOn(l, c.Link) })
 	}
 	return to.Print(cmd.OutOrStdout(), state, func(w io.Writer) {
 		for _, r := range state.Regions {
@@ -175,4 +173,10 @@ func (to *devTarget) send(cmd *cobra.Command, c dev.Command) error {
 			fmt.Fprintf(w, "link %s>%s\t%s\n", l.From, l.To, l.Changed())
 		}
 	})
+}
+
+// isOn reports whether LINK, as 'rhumb dev link' takes it, is about a direction or its opposite.
+func isOn(l dev.LinkState, link string) bool {
+	a, b := string(l.From), string(l.To)
+	return link == "*" || slices.Contains([]string{a + ">" + b, b + ">" + a, a + "-" + b, b + "-" + a}, link)
 }
