@@ -322,6 +322,11 @@ func (r *receiver) perform() {
 		case session.DoAppend:
 			m.cfg.Region.AppendLink(r.ref, linkBatch{Envelope: a.Message.Envelope, Batch: a.Message.Batch}, r.answered(a.Ticket))
 		case session.DoSkip:
+			if a.Skip.Reason.IsGap() {
+				m.log.Warn("records will never come: they become a gap", "peer_region", r.lane.in.conn.link.name, "topic", r.open.Partition.Topic.String(),
+					"partition", r.open.Partition.Index, "origin", int(r.open.Region), "from", int64(a.Skip.From+1), "to", int64(a.Skip.To),
+					"reason", a.Skip.Reason.String(), "by", a.Skip.By)
+			}
 			r.skip(linkSkip{Region: r.open.Region, Life: r.open.Life, Skip: a.Skip}, r.answered(a.Ticket))
 		}
 	}

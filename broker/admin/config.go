@@ -55,6 +55,8 @@ type Config struct {
 	Links func() []Link
 	// Divergence finds and resolves diverged partitions. Nil: the region has no links.
 	Divergence Divergence
+	// LinkControl steers the links. Nil: the region has none.
+	LinkControl LinkControl
 	// AutoCreate makes topics that records are sent to, as for Kafka clients.
 	AutoCreate bool
 	// Regions gives all regions of the mesh with their admin addresses. Nil:

@@ -200,7 +200,11 @@ type Link struct {
 	Out, In     Flow
 	LastError   string
 	LastErrorAt time.Time
-	Diverged    int // partitions whose copy there differs
+	Diverged    int       // partitions whose copy there differs
+	Refused     int       // partitions of which it does not take what comes next
+	Heard       time.Time // when it was last heard of, zero without a connection
+	Pauses      []Pause   // of edges to it
+	PeerPauses  []Pause   // of edges from it, as it says
 	Partitions  []LinkPartition
 }
 
@@ -232,6 +236,8 @@ type LinkPartition struct {
 	Lag         time.Duration
 	LastError   string
 	LastErrorAt time.Time
+	Limited     bool // out: it waits for the rate of its edge
+	Refused     *Refusal
 }
 
 // Metric is one figure of another room, which the wiring hands over so that

@@ -25,7 +25,22 @@ func (s *Server) links(*http.Request) (any, error) {
 func linkJSON(l Link) api.Link {
 	out := api.Link{Peer: l.Peer, PeerNumber: l.PeerNumber, State: l.State, Since: millis(l.Since), Address: l.Address, Version: l.Version,
 		RTT: l.RTT.Seconds(), Out: flowJSON(l.Out), In: flowJSON(l.In), LastError: l.LastError, LastErrorAt: millis(l.LastErrorAt),
-		Partitions: []api.LinkPartition{}}
+		Heard: -1, Pauses: []api.Pause{}, Partitions: []api.LinkPartition{}}
+	if !l.Heard.IsZero() {
+		out.Heard = max(0, time.Since(l.Heard).Seconds())
+	}
+	for direction, list := range map[string][]Pause{"out": l.Pauses, "in": l.PeerPauses} {
+		for _, p := range list {
+			one := api.Pause{Direction: direction, Since: millis(p.At), By: p.By}
+			if !p.Space.IsZero() {
+				one.Namespace = p.Space.String()
+			}
+			out.Pauses = append(out.Pauses, one)
+		}
+	}
+	slices.SortFunc(out.Pauses, func(a, b api.Pause) int {
+		return cmp.Or(cmp.Compare(b.Direction, a.Direction), cmp.Compare(a.Namespace, b.Namespace))
+	})
 	for _, p := range l.Partitions {
 		direction := "in"
 		if p.Out {
@@ -34,9 +49,16 @@ func linkJSON(l Link) api.Link {
 		out.Partitions = append(out.Partitions, api.LinkPartition{Direction: direction, Topic: p.Topic.String(),
 			Partition: p.Partition, Region: p.Region, Life: p.Life, State: p.State, End: p.End, Sent: p.Sent,
 			Confirmed: p.Confirmed, LagRecords: p.LagRecords, LagBytes: p.LagBytes, LagSeconds: p.Lag.Seconds(),
-			LastError: p.LastError, LastErrorAt: millis(p.LastErrorAt)})
+			LastError: p.LastError, LastErrorAt: millis(p.LastErrorAt), Limited: p.Limited, Refused: refusalJSON(p.Refused)})
 	}
 	return out
+}
+
+func refusalJSON(r *Refusal) *api.Refusal {
+	if r == nil {
+		return nil
+	}
+	return &api.Refusal{At: r.At, Code: r.Code, Reason: r.Reason, Since: millis(r.Since)}
 }
 
 // millis gives a time in ms since 1970, 0 for none.

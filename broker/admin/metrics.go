@@ -100,7 +100,7 @@ func (c *nodeCollector) logs(gauge func(name, help string, v float64, labels ...
 
 // linkStates are the states of a link that each have a series from the start. A
 // state that is not among them has its series while the link is in it.
-var linkStates = []string{"connected", "flowing", "idle", "held", "stalled", "disconnected", "refused", "diverged"}
+var linkStates = []string{"connected", "flowing", "idle", "held", "stalled", "disconnected", "refused", "diverged", "paused"}
 
 // lagFigures is how many of a link's figures, the first ones, are about lag.
 const lagFigures = 3
@@ -117,6 +117,14 @@ func (c *nodeCollector) link(l Link, emit func(Metric)) {
 	}
 	emit(Metric{Name: "rhumb_link_diverged_partitions", Help: "Partitions whose copy in the peer region differs where it must not.",
 		Labels: []string{"peer_region", peer}, Value: float64(l.Diverged)})
+	emit(Metric{Name: "rhumb_link_refused_partitions", Help: "Partitions of which the peer region does not take what comes next.",
+		Labels: []string{"peer_region", peer}, Value: float64(l.Refused)})
+	emit(Metric{Name: "rhumb_link_pauses", Help: "Edges to the peer region, or all of a link, that an operator has paused.",
+		Labels: []string{"peer_region", peer}, Value: float64(len(l.Pauses))})
+	if !l.Heard.IsZero() {
+		emit(Metric{Name: "rhumb_link_heard_seconds", Help: "Since the peer region was last heard of on its connection.",
+			Labels: []string{"peer_region", peer}, Value: max(0, time.Since(l.Heard).Seconds())})
+	}
 	emit(Metric{Name: "rhumb_link_rtt_seconds", Help: "Round trip to the peer region.",
 		Labels: []string{"peer_region", peer}, Value: l.RTT.Seconds()})
 	for direction, f := range map[string]Flow{"out": l.Out, "in": l.In} {

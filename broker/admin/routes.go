@@ -35,6 +35,7 @@ func (s *Server) table() []route {
 		tenant    = api.Prefix + "/tenants/{tenant}"
 		namespace = api.Prefix + "/namespaces/{tenant}/{namespace}"
 		member    = api.Prefix + "/regions/{region}"
+		link      = api.Prefix + "/links/{region}"
 	)
 	return []route{
 		{method: "GET", path: "/healthz", open: true, stream: s.healthz},
@@ -52,6 +53,11 @@ func (s *Server) table() []route {
 		{method: "POST", path: api.Prefix + "/config/restore", role: RoleAdmin, change: true, body: maxSmallBody, json: s.configRestore},
 		{method: "GET", path: api.Prefix + "/edges", role: RoleViewer, json: s.edges},
 		{method: "GET", path: api.Prefix + "/links", role: RoleViewer, json: s.links},
+		{method: "GET", path: link + "/check", role: RoleOperator, json: s.linkCheck},
+		{method: "POST", path: link + "/pause", role: RoleOperator, change: true, body: maxSmallBody, json: s.linkPause},
+		{method: "POST", path: link + "/resume", role: RoleOperator, change: true, body: maxSmallBody, json: s.linkResume},
+		{method: "POST", path: link + "/retry", role: RoleOperator, change: true, body: maxSmallBody, json: s.linkRetry},
+		{method: "POST", path: link + "/skip", role: RoleOperator, change: true, body: maxSmallBody, json: s.linkSkip},
 		{method: "GET", path: api.Prefix + "/diverged", role: RoleViewer, json: s.diverged},
 		{method: "POST", path: partition + "/life", role: RoleOperator, change: true, body: maxSmallBody, json: s.newLife},
 		{method: "GET", path: topics, role: RoleViewer, json: s.topicList},

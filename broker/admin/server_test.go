@@ -38,7 +38,10 @@ func sample(t testing.TB) *admintest.Region {
 		{Name: "eu", Number: 2, State: "active", Admin: []string{"https://eu.example:8180"}},
 	}, []admin.Edge{{Tenant: "public", Namespace: "default", From: "us", To: "eu"}})
 	link := admintest.Link(eu)
-	link.Partitions = []admin.LinkPartition{{Out: true, Topic: orders, Region: 1, Life: us.Log("orders", 0).Life(), State: "idle"}}
+	link.Pauses = []admin.Pause{{Space: rhumb.DefaultSpace, At: time.UnixMilli(1000), By: "ann"}}
+	link.PeerPauses = []admin.Pause{{At: time.UnixMilli(2000), By: "bob"}}
+	link.Partitions = []admin.LinkPartition{{Out: true, Topic: orders, Region: 1, Life: us.Log("orders", 0).Life(), State: "refused",
+		Refused: &admin.Refusal{At: 1, Code: "invalid", Reason: "a batch that it does not take", Since: time.UnixMilli(3000)}}}
 	us.SetLinks(link)
 	us.SetHealth(admin.Health{Live: true, Ready: true, Problems: []admin.Problem{{Part: "storage", State: "low space", Message: "1 GiB left"}}})
 	there := eu.Log("orders", 0)
@@ -121,9 +124,15 @@ func sampleCalls(digest string) map[string]sampleCall {
 		"GET /admin/v1/edges":                     {target: "/admin/v1/edges"},
 		"GET /admin/v1/config":                    {target: "/admin/v1/config"},
 		"POST /admin/v1/config/restore":           {target: "/admin/v1/config/restore", body: `{"dry_run": true}`, bad: "/admin/v1/config/restore"},
-		"GET /admin/v1/links":                     {target: "/admin/v1/links"},
-		"GET /admin/v1/topics":                    {target: "/admin/v1/topics"},
-		"GET /admin/v1/diverged":                  {target: "/admin/v1/diverged"},
+		"GET /admin/v1/links/{region}/check":      {target: "/admin/v1/links/eu/check", bad: "/admin/v1/links/none/check"},
+		"POST /admin/v1/links/{region}/pause":     {target: "/admin/v1/links/eu/pause", body: `{"namespace": "public/default"}`, bad: "/admin/v1/links/none/pause"},
+		"POST /admin/v1/links/{region}/resume":    {target: "/admin/v1/links/eu/resume", body: `{"namespace": ""}`, bad: "/admin/v1/links/none/resume"},
+		"POST /admin/v1/links/{region}/retry":     {target: "/admin/v1/links/eu/retry", body: `{"topic": "orders", "partition": 0}`, bad: "/admin/v1/links/none/retry"},
+		"POST /admin/v1/links/{region}/skip": {target: "/admin/v1/links/eu/skip", body: `{"topic": "orders", "partition": 0, "to": "3", "dry_run": false}`,
+			bad: "/admin/v1/links/none/skip"},
+		"GET /admin/v1/links":    {target: "/admin/v1/links"},
+		"GET /admin/v1/topics":   {target: "/admin/v1/topics"},
+		"GET /admin/v1/diverged": {target: "/admin/v1/diverged"},
 		"POST /admin/v1/topics/{tenant}/{namespace}/{topic}/partitions/{partition}/life": {target: "/admin/v1/topics/public/default/orders/partitions/0/life",
 			body: `{"dry_run": false}`, bad: "/admin/v1/topics/public/default/orders/partitions/9/life"},
 		"POST /admin/v1/topics": {target: "/admin/v1/topics", body: `{"topic": "new", "partitions": 2, "configs": {"a": "b"}}`,

@@ -173,7 +173,7 @@ func (s *Server) gapList(r *http.Request) (any, error) {
 			}
 			for _, g := range s.cfg.Logs.Gaps(p.Ref) {
 				list.Gaps = append(list.Gaps, api.Gap{Topic: t.Name.String(), Partition: int32(i), Region: g.Region,
-					RegionName: name(g.Region), Life: g.Life, From: g.From, To: g.To, Reason: g.Reason.String(), At: g.At})
+					RegionName: name(g.Region), Life: g.Life, From: g.From, To: g.To, Reason: g.Reason.String(), At: g.At, By: g.By, Number: g.Number})
 			}
 		}
 	}

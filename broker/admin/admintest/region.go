@@ -82,7 +82,7 @@ func (r *Region) SetDrain(d *admin.Drain) { r.change(func() { r.drained = d }) }
 // Config gives the configuration of an admin server for this region.
 func (r *Region) Config() admin.Config {
 	return admin.Config{Identity: r.Identity, Topics: r, Logs: r, Data: r, Users: r.users,
-		Documents: broker.Documents{View: r.users.View, By: r.users.By}, ConfigStore: r.users.View, Members: broker.Documents{View: r.users.View, By: r.users.By}, Drain: r.drain, Divergence: r, Logger: slog.New(slog.DiscardHandler),
+		Documents: broker.Documents{View: r.users.View, By: r.users.By}, ConfigStore: r.users.View, Members: broker.Documents{View: r.users.View, By: r.users.By}, Drain: r.drain, Divergence: r, LinkControl: r, Logger: slog.New(slog.DiscardHandler),
 		Version: version.Info{Version: "v0.0.0-test", Commit: "0123456789abcdef", Go: "go1", Platform: "test/test"},
 		Links:   func() []admin.Link { return locked(r, func() []admin.Link { return r.links }) },
 		Regions: func() []admin.RegionEntry { return locked(r, func() []admin.RegionEntry { return r.regions }) },

@@ -178,4 +178,6 @@ type Gap struct {
 	To         rhumb.Offset       `json:"to,string"`
 	Reason     string             `json:"reason"`
 	At         int64              `json:"at,string"`
+	By         string             `json:"by"`            // who ordered it, empty if no person did
+	Number     uint64             `json:"number,string"` // among the partition's gaps, for ever
 }

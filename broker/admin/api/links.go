@@ -11,11 +11,13 @@ type LinkList struct {
 type Link struct {
 	Peer       rhumb.RegionName   `json:"peer"`
 	PeerNumber rhumb.RegionNumber `json:"peer_number"`
-	State      string             `json:"state"`        // connected, flowing, idle, held, stalled, disconnected, refused, diverged
+	State      string             `json:"state"`        // connected, flowing, idle, held, stalled, disconnected, refused, diverged, paused, unused
 	Since      int64              `json:"since,string"` // in this state
 	Address    string             `json:"address"`      // of the peer, empty while disconnected
 	Version    string             `json:"version"`      // of the peer's binary
 	RTT        float64            `json:"rtt_seconds"`
+	Heard      float64            `json:"heard_seconds"` // since it was last heard of: at least once a second on a good line; -1 without a connection
+	Pauses     []Pause            `json:"pauses"`
 	Out        Flow               `json:"out"`
 	In         Flow               `json:"in"`
 	LastError  string             `json:"last_error"`
@@ -54,4 +56,8 @@ type LinkPartition struct {
 	LastError  string             `json:"last_error"`
 	// LastErrorAt: see Link.
 	LastErrorAt int64 `json:"last_error_at,string"`
+	// Limited: it waits for the rate of its edge, or did so a moment ago.
+	Limited bool `json:"limited"`
+	// Refused says what the destination will not have, if there is something.
+	Refused *Refusal `json:"refused,omitempty"`
 }

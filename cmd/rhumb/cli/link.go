@@ -11,7 +11,6 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
-	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/internal/version"
 )
 
@@ -19,9 +18,10 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 
 func linkCommand() *cobra.Command {
 	a := &asking{}
-	c := &cobra.Command{Use: "link", Short: "Show links to other regions, and let diverged partitions go on", Args: cobra.NoArgs, RunE: helpOnly}
+	c := &cobra.Command{Use: "link", Short: "Show, check and steer links to other regions", Args: cobra.NoArgs, RunE: helpOnly}
 	a.flags(c)
 	var partitions bool
+	f := &linkFilter{}
 	list := &cobra.Command{Use: "list", Short: "List a region's links with lag, round trip and state", Args: exactly(0, "none"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.ask(c, func(conn *client.Client) error {
@@ -29,19 +29,24 @@ func linkCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if links, err = f.apply(c, links); err != nil {
+					return err
+				}
 				return a.print(c.OutOrStdout(), api.LinkList{Links: links}, func(w io.Writer) { linkTable(w, links, partitions) })
 			})
 		}}
 	list.Flags().BoolVar(&partitions, "partitions", false, "a line per partition too")
-	c.AddCommand(list, linkDiverged(a), linkResolve(a))
+	f.flags(list)
+	c.AddCommand(linkPauses(a)...)
+	c.AddCommand(list, linkShow(a), linkRetry(a), linkSkip(a), linkCheck(a), linkDiverged(a), linkResolve(a))
 	return c
 }
 
 func linkTable(w io.Writer, links []api.Link, partitions bool) {
 	now := time.Now()
-	row(w, "PEER", "STATE", "RTT", "OUT LAG", "OUT BYTES", "OUT AGE", "OUT RATE", "IN RATE", "LAST ERROR")
+	row(w, "PEER", "STATE", "HEARD", "RTT", "OUT LAG", "OUT BYTES", "OUT AGE", "OUT RATE", "IN RATE", "LAST ERROR")
 	for _, l := range links {
-		row(w, l.Peer, l.State, seconds(l.RTT), figure(l.Out.LagRecords), figure(l.Out.LagBytes), seconds(l.Out.LagSeconds),
+		row(w, l.Peer, l.State, heardText(l.Heard), seconds(l.RTT), figure(l.Out.LagRecords), figure(l.Out.LagBytes), seconds(l.Out.LagSeconds),
 			rate(l.Out.BytesPerSecond), rate(l.In.BytesPerSecond), lastError(l.LastError, l.LastErrorAt, l.Since, l.State, now))
 	}
 	if !partitions {
@@ -51,8 +56,8 @@ func linkTable(w io.Writer, links []api.Link, partitions bool) {
 	row(w, "PEER", "DIRECTION", "TOPIC", "PARTITION", "ORIGIN", "STATE", "END", "SENT", "CONFIRMED", "LAG", "AGE", "LAST ERROR")
 	for _, l := range links {
 		for _, p := range l.Partitions {
-			row(w, l.Peer, p.Direction, short(p.Topic), p.Partition, fmt.Sprintf("%d:%.8s", p.Region, p.Life), p.State, p.End, p.Sent,
-				p.Confirmed, figure(p.LagRecords), seconds(p.LagSeconds), lastError(p.LastError, p.LastErrorAt, 0, p.State, now))
+			row(w, l.Peer, p.Direction, short(p.Topic), p.Partition, fmt.Sprintf("%d:%.8s", p.Region, p.Life), stateText(p), p.End, p.Sent,
+				p.Confirmed, figure(p.LagRecords), seconds(p.LagSeconds), partitionError(p, now))
 		}
 	}
 }
@@ -75,36 +80,6 @@ func lastError(text string, at, since int64, state string, now time.Time) string
 }
 
 func rate(bytesPerSecond float64) string { return size(int64(bytesPerSecond)) + "/s" }
-
-func gapCommand() *cobra.Command {
-	a := &asking{}
-	c := &cobra.Command{Use: "gap", Short: "Show gaps: records that existed and will never come", Args: cobra.NoArgs, RunE: helpOnly}
-	a.flags(c)
-	c.AddCommand(&cobra.Command{Use: "list [TOPIC]", Short: "List a region's gap records with their reasons",
-		Args: between(0, 1, "at most one TOPIC"), ValidArgsFunction: a.completeTopic(),
-		RunE: func(c *cobra.Command, args []string) error {
-			var name rhumb.Topic
-			if len(args) == 1 {
-				var err error
-				if name, err = rhumb.ParseTopic(args[0]); err != nil {
-					return err
-				}
-			}
-			return a.ask(c, func(conn *client.Client) error {
-				gaps, err := conn.Gaps(c.Context(), name)
-				if err != nil {
-					return err
-				}
-				return a.print(c.OutOrStdout(), api.GapList{Gaps: gaps}, func(w io.Writer) {
-					row(w, "TOPIC", "PARTITION", "ORIGIN", "LIFE", "FROM", "TO", "REASON", "AT")
-					for _, g := range gaps {
-						row(w, short(g.Topic), g.Partition, regionText(g.RegionName, g.Region), g.Life, g.From, g.To, g.Reason, when(g.At))
-					}
-				})
-			})
-		}})
-	return c
-}
 
 func versionCommand() *cobra.Command {
 	f := &format{}

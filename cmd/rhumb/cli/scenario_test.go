@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/spf13/cobra"
@@ -37,6 +38,7 @@ import (
 //	copy FROM TO TOPIC        what a link would do
 //	lose REGION TOPIC N       batch N of the log vanishes, figures stay
 //	gap REGION TOPIC FROM A B a gap record for offsets A to B of region FROM
+//	refuse REGION TOPIC N TEXT  the link of us to REGION shows that offset N is refused
 //	diverge REGION TOPIC FROM C W  its copy in FROM is the same up to C, and has other records up to W
 //	trim REGION TOPIC N       the log starts at offset N
 //	token REGION TOKEN        its API asks for a token from now on
@@ -284,6 +286,14 @@ func (s *scenario) plant(words []string) error {
 		s.regions[words[1]].Log(words[2], 0).Tamper(func(b []admin.Batch) []admin.Batch { return slices.Delete(b, n[0], n[0]+1) })
 	case "gap":
 		s.regions[words[1]].Log(words[2], 0).Gap(s.regions[words[3]].Log(words[2], 0), rhumb.Offset(n[0]), rhumb.Offset(n[1]), rhumb.ReasonRetention)
+	case "refuse":
+		to := s.regions[words[1]]
+		name := rhumb.Topic{Tenant: rhumb.DefaultTenant, Namespace: rhumb.DefaultNamespace, Name: rhumb.TopicName(words[2])}
+		link := admintest.Link(to)
+		link.Partitions = []admin.LinkPartition{{Out: true, Topic: name, Region: 1, Life: s.regions["us"].Log(words[2], 0).Life(), State: "refused",
+			End: rhumb.Offset(n[0]) + 3, Confirmed: rhumb.Offset(n[0]) - 1, LagRecords: 4, Lag: time.Second,
+			Refused: &admin.Refusal{At: rhumb.Offset(n[0]), Code: "invalid", Reason: words[4], Since: time.Now()}}}
+		s.regions["us"].SetLinks(link)
 	case "diverge":
 		s.regions[words[1]].Diverge(rhumb.TopicName(words[2]), s.regions[words[3]], rhumb.Offset(n[0]), rhumb.Offset(n[1]))
 	case "trim":

@@ -52,7 +52,8 @@ func (s *Server) links() []admin.Link {
 	for _, l := range s.room.links.Status().Links {
 		a := admin.Link{
 			Peer: l.Peer, PeerNumber: l.Number, State: linkState(l), Since: l.Since, Address: l.Remote, RTT: l.RTT,
-			LastError: l.LastError, LastErrorAt: l.LastErrorAt,
+			LastError: l.LastError, LastErrorAt: l.LastErrorAt, Version: l.Software, Heard: l.Heard,
+			Pauses: pauses(l.Pauses), PeerPauses: pauses(l.PeerPauses),
 			Out: admin.Flow{Bytes: int64(l.SentBytes), Records: int64(l.SentRecords), BytesPerSecond: l.SendRate, Rewinds: int64(l.Rewinds)},
 			In:  admin.Flow{Bytes: int64(l.ReceivedBytes), Records: int64(l.ReceivedRecords), BytesPerSecond: l.ReceiveRate, LagRecords: -1, LagBytes: -1},
 		}
@@ -60,6 +61,9 @@ func (s *Server) links() []admin.Link {
 			a.Partitions = append(a.Partitions, outbound(s.room.self.Number, p))
 			if p.Apart != nil {
 				a.Diverged++
+			}
+			if p.Refused != nil {
+				a.Refused++
 			}
 			a.Out.LagRecords += p.Lag.Records
 			a.Out.LagBytes += p.Lag.Bytes
@@ -75,7 +79,8 @@ func (s *Server) links() []admin.Link {
 
 // severity orders the states of partitions: a link shows the gravest.
 var severity = []replicator.SessionState{
-	replicator.SessionClosed, replicator.SessionIdle, replicator.SessionFlowing, replicator.SessionHeld, replicator.SessionStalled, replicator.SessionDiverged,
+	replicator.SessionClosed, replicator.SessionStandby, replicator.SessionIdle, replicator.SessionFlowing, replicator.SessionPaused, replicator.SessionHeld,
+	replicator.SessionStalled, replicator.SessionRefused, replicator.SessionDiverged,
 }
 
 // linkState is that of the connection, or if it stands, what its partitions do.
@@ -83,11 +88,14 @@ func linkState(l replicator.LinkStatus) string {
 	if l.State != replicator.LinkConnected {
 		return string(l.State)
 	}
+	if slices.ContainsFunc(l.Pauses, func(p replicator.Pause) bool { return p.Space.IsZero() }) {
+		return string(replicator.SessionPaused)
+	}
 	worst := 0
 	for _, p := range l.Partitions {
 		worst = max(worst, slices.Index(severity, p.State))
 	}
-	if severity[worst] == replicator.SessionClosed {
+	if worst <= slices.Index(severity, replicator.SessionIdle) {
 		return string(replicator.SessionIdle)
 	}
 	return string(severity[worst])
@@ -103,7 +111,15 @@ func inbound(peer rhumb.RegionNumber, p replicator.InboundStatus) admin.LinkPart
 }
 
 func outbound(self rhumb.RegionNumber, p replicator.PartitionStatus) admin.LinkPartition {
+	if p.Forwarded {
+		self = p.Origin
+	}
+	var refused *admin.Refusal
+	if r := p.Refused; r != nil {
+		refused = &admin.Refusal{At: r.At, Code: r.Code.String(), Reason: r.Text, Since: r.Since}
+	}
 	return admin.LinkPartition{
+		Limited: p.Limited, Refused: refused,
 		Out: true, Topic: p.Topic, Partition: p.Partition, Region: self, Life: p.Life, State: string(p.State),
 		End: p.End, Confirmed: p.Confirmed, LagRecords: p.Lag.Records, LagBytes: p.Lag.Bytes, Lag: p.Lag.Age,
 		LastError: p.LastError, LastErrorAt: p.LastErrorAt,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/replicator"
+	"github.com/rhumbmq/rhumb/replicator/wire"
 )
 
 // linkProblems tells what of a link needs a person: no connection, and partitions
@@ -25,13 +26,40 @@ func linkProblems(l replicator.LinkStatus, problem func(part, state, format stri
 	if l.Twice != "" {
 		problem(part, "runs twice", "%s", l.Twice)
 	}
+	pausedProblems(l, problem)
 	apart := map[rhumb.Partition]bool{}
+	refused, example := 0, replicator.PartitionStatus{}
 	for _, p := range l.Partitions {
+		if p.Refused != nil && p.Refused.Code == wire.CodeInvalid { // others are what the policy there says
+			refused, example = refused+1, p
+		}
 		if p.Apart != nil {
 			apart[rhumb.Partition{Topic: p.Topic, Index: p.Partition}] = true
 		}
 	}
 	if len(apart) > 0 {
 		problem(part, string(replicator.SessionDiverged), "nothing flows in %d partitions: the logs of the two regions differ; see 'rhumb link diverged' and 'rhumb link resolve'", len(apart))
+	}
+	if refused > 0 {
+		problem(part, string(replicator.SessionRefused), "it does not take what comes next of %d partitions, such as offset %d of partition %d of %s: %s; nothing flows there until it does. 'rhumb link retry' tries at once, 'rhumb link skip' leaves it out",
+			refused, example.Refused.At, example.Partition, example.Topic.Short(), example.Refused.Text)
+	}
+}
+
+// pausedTold is after how long a pause is a problem: it may have been forgotten.
+const pausedTold = 15 * time.Minute
+
+// pausedProblems tells of edges that an operator stopped a while ago.
+func pausedProblems(l replicator.LinkStatus, problem func(part, state, format string, args ...any)) {
+	for _, p := range l.Pauses {
+		if time.Since(p.At) < pausedTold {
+			continue
+		}
+		what := "every namespace"
+		if !p.Space.IsZero() {
+			what = "namespace " + p.Space.String()
+		}
+		problem("link "+string(l.Peer), string(replicator.SessionPaused), "%s has paused %s since %s, and its backlog grows: 'rhumb link resume %s' lets it go on",
+			p.By, what, p.At.UTC().Format(time.RFC3339), l.Peer)
 	}
 }

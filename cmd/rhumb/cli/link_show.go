@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// linkFilter says which partitions of links are shown, and in which order.
+type linkFilter struct {
+	states  []string
+	topic   string
+	lagging bool
+	sort    string
+}
+
+// linkOrders are the orders of partitions and links.
+var linkOrders = []string{"name", "lag", "age"}
+
+func (f *linkFilter) flags(c *cobra.Command) {
+	c.Flags().StringSliceVar(&f.states, "state", nil, "only those in these states, such as refused,stalled")
+	c.Flags().StringVar(&f.topic, "topic", "", "only partitions of this topic")
+	c.Flags().BoolVar(&f.lagging, "lagging", false, "only partitions with something that is not confirmed")
+	c.Flags().StringVar(&f.sort, "sort", "name", "order: name, lag (records not confirmed, most first) or age (of the oldest of them)")
+	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(linkOrders, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// apply leaves out what is not asked for, and sorts.
+func (f *linkFilter) apply(c *cobra.Command, links []api.Link) ([]api.Link, error) {
+	if !slices.Contains(linkOrders, f.sort) {
+		return nil, usage(c, fmt.Errorf("--sort %q is none of name, lag, age", f.sort))
+	}
+	topic := ""
+	if f.topic != "" {
+		name, err := rhumb.ParseTopic(f.topic)
+		if err != nil {
+			return nil, err
+		}
+		topic = name.String()
+	}
+	for i := range links {
+		l := &links[i]
+		l.Partitions = slices.DeleteFunc(l.Partitions, func(p api.LinkPartition) bool {
+			return topic != "" && p.Topic != topic || f.lagging && p.LagRecords <= 0 || len(f.states) > 0 && !slices.Contains(f.states, p.State)
+		})
+		slices.SortStableFunc(l.Partitions, func(a, b api.LinkPartition) int {
+			return f.order(a.LagRecords, b.LagRecords, a.LagSeconds, b.LagSeconds)
+		})
+	}
+	links = slices.DeleteFunc(links, func(l api.Link) bool {
+		return len(f.states) > 0 && len(l.Partitions) == 0 && !slices.Contains(f.states, l.State)
+	})
+	slices.SortStableFunc(links, func(a, b api.Link) int {
+		return f.order(a.Out.LagRecords, b.Out.LagRecords, a.Out.LagSeconds, b.Out.LagSeconds)
+	})
+	return links, nil
+}
+
+func (f *linkFilter) order(aLag, bLag int64, aAge, bAge float64) int {
+	switch f.sort {
+	case "lag":
+		return cmp.Compare(bLag, aLag)
+	case "age":
+		return cmp.Compare(bAge, aAge)
+	}
+	return 0
+}
+
+func linkShow(a *asking) *cobra.Command {
+	f := &linkFilter{}
+	c := &cobra.Command{Use: "show REGION", Short: "Show the link to REGION, partition by partition", Args: exactly(1, "one REGION"),
+		Long: "Show the link of the region that is asked to REGION: its connection, what is paused, and each partition's state, lag,\n" +
+			"offsets and last error. Lag of what comes in is known to its sender alone: ask there.",
+		ValidArgsFunction: a.completeRegions(1, nil),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.ask(c, func(conn *client.Client) error {
+				links, err := conn.Links(c.Context())
+				if err != nil {
+					return err
+				}
+				i := slices.IndexFunc(links, func(l api.Link) bool { return string(l.Peer) == args[0] })
+				if i < 0 {
+					return rhumb.Errorf(rhumb.KindNotFound, "there is no link to region %q: see 'rhumb link list'", args[0])
+				}
+				one := links[i : i+1 : i+1]
+				keep := *f
+				keep.states = nil
+				if one, err = keep.apply(c, one); err != nil {
+					return err
+				}
+				if len(f.states) > 0 {
+					one[0].Partitions = slices.DeleteFunc(one[0].Partitions, func(p api.LinkPartition) bool { return !slices.Contains(f.states, p.State) })
+				}
+				return a.print(c.OutOrStdout(), one[0], func(w io.Writer) { linkText(w, one[0]) })
+			})
+		}}
+	f.flags(c)
+	return c
+}
+
+// linkText writes one link for people.
+func linkText(w io.Writer, l api.Link) {
+	now := time.Now()
+	row(w, "peer", fmt.Sprintf("%s, number %d", l.Peer, l.PeerNumber))
+	row(w, "state", fmt.Sprintf("%s since %s", l.State, when(l.Since)))
+	row(w, "address", l.Address)
+	row(w, "version", l.Version)
+	row(w, "heard", heardText(l.Heard))
+	row(w, "round trip", seconds(l.RTT))
+	row(w, "out", flowText(l.Out))
+	row(w, "in", fmt.Sprintf("%s, %d records, %s since the start", rate(l.In.BytesPerSecond), l.In.Records, size(l.In.Bytes)))
+	row(w, "last error", lastError(l.LastError, l.LastErrorAt, l.Since, l.State, now))
+	for _, p := range l.Pauses {
+		what := p.Namespace
+		if what == "" {
+			what = "every namespace"
+		}
+		row(w, "paused", fmt.Sprintf("%s, %s, since %s by %s", p.Direction, what, when(p.Since), p.By))
+	}
+	if len(l.Partitions) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	row(w, "DIRECTION", "TOPIC", "PARTITION", "ORIGIN", "STATE", "END", "CONFIRMED", "LAG", "BYTES", "AGE", "LAST ERROR")
+	for _, p := range l.Partitions {
+		row(w, p.Direction, short(p.Topic), p.Partition, fmt.Sprintf("%d:%.8s", p.Region, p.Life), stateText(p), p.End, p.Confirmed,
+			figure(p.LagRecords), figure(p.LagBytes), seconds(p.LagSeconds), partitionError(p, now))
+	}
+}
+
+func flowText(f api.Flow) string {
+	return fmt.Sprintf("%s, lag %s records, %s bytes, %s; %d records, %s since the start, %d rewinds", rate(f.BytesPerSecond),
+		figure(f.LagRecords), figure(f.LagBytes), seconds(f.LagSeconds), f.Records, size(f.Bytes), f.Rewinds)
+}
+
+// heardText says how long ago a peer was heard of. More than two seconds is long.
+func heardText(s float64) string {
+	if s < 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1fs ago", s)
+}
+
+// stateText is a partition's state with what makes it slow.
+func stateText(p api.LinkPartition) string {
+	if p.Limited {
+		return p.State + ", rate limited"
+	}
+	return p.State
+}
+
+// partitionError is what is wrong with a partition: what is refused comes first.
+func partitionError(p api.LinkPartition, now time.Time) string {
+	if r := p.Refused; r != nil {
+		return fmt.Sprintf("%s: offset %d is refused, %s: %s", now.Sub(time.UnixMilli(r.Since)).Round(time.Second), r.At, r.Code, r.Reason)
+	}
+	return lastError(p.LastError, p.LastErrorAt, 0, p.State, now)
+}
