@@ -1,6 +1,7 @@
 // Package replicator keeps the links between this region and all others: what
 // was published here goes to every region to which an edge of the policy leads,
-// in order, without loss, exactly once.
+// in order, without loss, exactly once. Over an edge that forwards, so does what
+// other regions published and this one holds.
 //
 // # Shape
 //
@@ -9,7 +10,11 @@
 //	             │               ├─ control stream: announces, pings, pongs
 //	             │               ├─ lanes: streams on which this side's sessions send
 //	             │               └─ inbound: streams on which the peer's sessions send
-//	             └─ flow (one per partition and edge) ── sending (one session)
+//	             └─ flow (one per origin life, partition and edge) ── sending (one session)
+//
+// As a destination, the manager's origins decide over which of several paths a life
+// comes (package paths). A flow whose peer takes the life over another path stands
+// by, without goroutine or session, and offers it again while the peer lacks some.
 //
 // The two ends of a session are the pure machines of package session; frames are
 // those of package wire. This package gives them sockets, time and memory. It
@@ -60,7 +65,7 @@
 //
 // Per connection: run, hear and speak (control stream), settler.run (announced
 // topics), inbound.accept, inbound.review (woken by policy and topics), runFlows
-// (starts flows that are due), watch (the watchdog, by time). Per lane that this
+// (starts flows that are due), reoffer (queues flows that stand by, each second), watch (the watchdog, by time). Per lane that this
 // side sends on: hear. Per lane that the peer sends on: hear and speak, and one
 // per session that asks the region where it stands.
 //
@@ -75,7 +80,7 @@
 // at a time may wait, a channel or a gate orders them.
 //
 // Manager.mu, then link.mu, then any of: lanes.mu, inbound.mu, settler.mu,
-// control.mu, flow.mu, ledger.mu, gate.mu. Apart from these: receiver.mu, then
+// control.mu, flow.mu, ledger.mu, gate.mu, origins.mu. Apart from these: receiver.mu, then
 // inbound.mu, inLane.mu, receiver.resultsMu. watcher.mu before the region's own
 // locks. A region's callback takes receiver.resultsMu and inLane.mu only, until
 // its lane is closed.
