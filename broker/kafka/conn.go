@@ -2,9 +2,7 @@ package kafka
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -82,20 +80,6 @@ func (c *conn) run() {
 	c.stopPolls()
 	c.out.writer.Wait()
 	c.nc.Close()
-}
-
-func (c *conn) handshake() bool {
-	t, ok := c.nc.(*tls.Conn)
-	if !ok {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, c.server.cfg.IOTimeout)
-	defer cancel()
-	if err := t.HandshakeContext(ctx); err != nil {
-		c.server.report(c, fmt.Errorf("%w: tls handshake: %w", errForeign, err))
-		return false
-	}
-	return true
 }
 
 func (c *conn) read() error {

@@ -36,6 +36,8 @@ type Server struct {
 	stats    stats
 	checking chan struct{} // passwords that are being checked
 
+	handshakes handshakes
+
 	conns   sync.WaitGroup // one per connection
 	helpers sync.WaitGroup // what Serve starts beside
 	done    chan struct{}  // closed by Close and at the end of Shutdown

@@ -150,6 +150,7 @@ func (s *Server) metrics() []func(emit func(admin.Metric)) {
 		gauge("rhumb_storage_free_bytes", "Free space of the disk that holds the data directory.", float64(disk.Free))
 		gauge("rhumb_storage_min_free_bytes", "Free space below which writes are refused.", float64(disk.MinFree))
 		gauge("rhumb_storage_state", "0: ok, 1: low space, 2: failed.", float64(disk.State))
+		gauge("rhumb_partitions_limit", "Partitions that the region may have.", float64(s.cfg.Limits.Partitions))
 		gauge("rhumb_region_shards", "Shards of the region.", float64(reg.Shards))
 		gauge("rhumb_region_shards_leading", "Shards that this node leads.", float64(reg.Leading))
 		gauge("rhumb_region_append_in_flight_bytes", "Batches between a request or link and the log.", float64(reg.InFlight))
