@@ -16,6 +16,7 @@ import (
 const (
 	maxHeaderBytes   = 64 << 10
 	maxRequestBody   = 16 << 20 // of a produce request: JSON of records
+	maxTopologyBody  = 2 << 20  // of a topology file with the plan that it rests on
 	maxSmallBody     = 64 << 10 // of any other request
 	maxProduceCount  = 10_000   // records of one produce request
 	maxConsumeCount  = 10_000   // records of one consume answer

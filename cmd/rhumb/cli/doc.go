@@ -1,6 +1,6 @@
 // Package cli is the commands of the rhumb binary that ask a running mesh, or
 // look into a data directory: verify, topic, link, gap, user, tenant, namespace,
-// produce, consume, log and version; certs, which makes certificates; and region,
+// topology, produce, consume, log and version; certs, which makes certificates; and region,
 // which works on the configuration store. The commands that run servers are
 // elsewhere.
 //

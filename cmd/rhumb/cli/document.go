@@ -28,40 +28,69 @@ type documentFile struct {
 // readDocument reads a file. A field named kind, as 'show' prints it, must be the
 // document's name.
 func readDocument(c *cobra.Command, file, kind, name string) (*documentFile, error) {
-	text, err := readFile(c, file)
+	d, fields, err := readFields(c, file, configstore.MaxDocumentBytes)
 	if err != nil {
 		return nil, err
 	}
-	d := &documentFile{name: file}
-	refuse := func(line int, format string, args ...any) (*documentFile, error) {
-		return nil, rhumb.Errorf(rhumb.KindInvalid, "%s:%d: %s", file, line, fmt.Sprintf(format, args...))
-	}
-	var root yaml.Node
-	in := yaml.NewDecoder(bytes.NewReader(text))
-	if err := in.Decode(&root); err != nil && err != io.EOF {
-		return nil, rhumb.Errorf(rhumb.KindInvalid, "%s: %w", file, err)
-	}
-	if root.Kind != yaml.DocumentNode || root.Content[0].Kind != yaml.MappingNode {
-		return refuse(max(1, root.Line), "is no document: want fields, such as topology")
-	}
-	d.root = root.Content[0]
-	if err := in.Decode(&yaml.Node{}); err != io.EOF {
-		return refuse(1, "holds more than one document")
-	}
-	fields := map[string]any{}
-	if err := d.root.Decode(&fields); err != nil {
-		return nil, rhumb.Errorf(rhumb.KindInvalid, "%s: %s", file, oneLine(err))
-	}
 	if own, there := fields[kind]; there {
 		if own != name {
-			return refuse(d.line(kind), "field %s: is the document of %v, not of %s", kind, own, name)
+			return nil, d.refuse(d.line(kind), "field %s: is the document of %v, not of %s", kind, own, name)
 		}
 		delete(fields, kind)
 	}
-	if d.json, err = json.Marshal(fields); err != nil {
-		return refuse(1, "cannot be JSON: %v", err)
+	return d, d.encode(fields)
+}
+
+// Limits of files that are read whole.
+const (
+	maxTopologyBytes = configstore.MaxDocumentBytes * 2 // what the store's code takes at one go
+	maxPlanBytes     = 8 << 20
+)
+
+// readTopology reads a topology file.
+func readTopology(c *cobra.Command, file string) (*documentFile, error) {
+	d, fields, err := readFields(c, file, maxTopologyBytes)
+	if err != nil {
+		return nil, err
 	}
-	return d, nil
+	return d, d.encode(fields)
+}
+
+// readFields reads a file of fields.
+func readFields(c *cobra.Command, file string, limit int) (*documentFile, map[string]any, error) {
+	text, err := readUpTo(c, file, limit)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := &documentFile{name: file}
+	var root yaml.Node
+	in := yaml.NewDecoder(bytes.NewReader(text))
+	if err := in.Decode(&root); err != nil && err != io.EOF {
+		return nil, nil, rhumb.Errorf(rhumb.KindInvalid, "%s: %w", file, err)
+	}
+	if root.Kind != yaml.DocumentNode || root.Content[0].Kind != yaml.MappingNode {
+		return nil, nil, d.refuse(max(1, root.Line), "is no document: want fields, such as topology")
+	}
+	d.root = root.Content[0]
+	if err := in.Decode(&yaml.Node{}); err != io.EOF {
+		return nil, nil, d.refuse(1, "holds more than one document")
+	}
+	fields := map[string]any{}
+	if err := d.root.Decode(&fields); err != nil {
+		return nil, nil, rhumb.Errorf(rhumb.KindInvalid, "%s: %s", file, oneLine(err))
+	}
+	return d, fields, nil
+}
+
+func (d *documentFile) encode(fields map[string]any) (err error) {
+	if d.json, err = json.Marshal(fields); err != nil {
+		return d.refuse(1, "cannot be JSON: %v", err)
+	}
+	return nil
+}
+
+func (d *documentFile) refuse(line int, format string, args ...any) error {
+	return rhumb.Errorf(rhumb.KindInvalid, "%s:%d: %s", d.name, line, fmt.Sprintf(format, args...))
 }
 
 // oneLine gives what YAML's decoder says without its line breaks.
@@ -73,7 +102,8 @@ func oneLine(err error) string {
 	return err.Error()
 }
 
-func readFile(c *cobra.Command, file string) ([]byte, error) {
+// readUpTo reads a file, or standard input for -, of so many bytes at most.
+func readUpTo(c *cobra.Command, file string, limit int) ([]byte, error) {
 	in := c.InOrStdin()
 	if file != "-" {
 		f, err := os.Open(file)
@@ -83,52 +113,63 @@ func readFile(c *cobra.Command, file string) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(in, configstore.MaxDocumentBytes+1))
+	text, err := io.ReadAll(io.LimitReader(in, int64(limit)+1))
 	if err != nil {
 		return nil, rhumb.Errorf(rhumb.KindInvalid, "%s: %w", file, err)
 	}
-	if len(text) > configstore.MaxDocumentBytes {
-		return nil, rhumb.Errorf(rhumb.KindTooLarge, "%s: is over %d bytes", file, configstore.MaxDocumentBytes)
+	if len(text) > limit {
+		return nil, rhumb.Errorf(rhumb.KindTooLarge, "%s: is over %d bytes", file, limit)
 	}
 	return text, nil
 }
 
 // locate puts the file and the line before a refusal that names a field.
 func (d *documentFile) locate(err error) error {
-	var field *client.FieldError
-	if d.root == nil || !errors.As(err, &field) {
+	var remote *client.FieldError
+	var local *configstore.FieldError
+	field := ""
+	switch {
+	case errors.As(err, &remote):
+		field = remote.Field
+	case errors.As(err, &local):
+		field = local.Field
+	}
+	if d.root == nil || field == "" {
 		return err
 	}
-	return rhumb.Errorf(rhumb.KindOf(err), "%s:%d: %w", d.name, d.line(field.Field), err)
+	return rhumb.Errorf(rhumb.KindOf(err), "%s:%d: %w", d.name, d.line(field), err)
 }
 
-// line gives the line of what a field's path, such as topology.full-mesh[1],
-// leads to, or of the last word of it that is there.
+// line gives the line of what a field's path, such as topology.full-mesh[1], leads
+// to, or of the last part of it that is there. Names may have dots in them.
 func (d *documentFile) line(path string) int {
 	at, line := d.root, d.root.Line
-	for _, word := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
-		next, begins := child(at, word)
+	for path != "" {
+		next, begins, rest := child(at, path)
 		if next == nil {
 			break
 		}
-		at, line = next, begins
+		at, line, path = next, begins, strings.TrimPrefix(rest, ".")
 	}
 	return line
 }
 
-// child gives a field or an element of a node, and the line that it begins in.
-func child(n *yaml.Node, word string) (*yaml.Node, int) {
+// child gives the field or element of a node that a path begins with, the line that
+// it begins in, and the rest of the path.
+func child(n *yaml.Node, path string) (next *yaml.Node, line int, rest string) {
 	switch n.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == word {
-				return n.Content[i+1], n.Content[i].Line
+			after, is := strings.CutPrefix(path, n.Content[i].Value)
+			if is && (after == "" || after[0] == '.' || after[0] == '[') && (next == nil || len(after) < len(rest)) {
+				next, line, rest = n.Content[i+1], n.Content[i].Line, after
 			}
 		}
 	case yaml.SequenceNode:
-		if i, err := strconv.Atoi(word); err == nil && i >= 0 && i < len(n.Content) {
-			return n.Content[i], n.Content[i].Line
+		index, after, _ := strings.Cut(strings.TrimPrefix(path, "["), "]")
+		if i, err := strconv.Atoi(index); err == nil && i >= 0 && i < len(n.Content) {
+			return n.Content[i], n.Content[i].Line, after
 		}
 	}
-	return nil, 0
+	return next, line, rest
 }

@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// exitChanges is what plan ends with when there is something to do.
+const exitChanges = 2
+
+func topologyCommand() *cobra.Command {
+	a := &asking{}
+	c := &cobra.Command{Use: "topology", Short: "Say in one file where namespaces flow: plan it, apply it, draw it", Args: cobra.NoArgs, RunE: helpOnly,
+		Long: "A topology file says tenants, namespaces and what single topics have of their own. topology-examples has one of each\n" +
+			"shape, docs/topologies.md explains them."}
+	a.flags(c)
+	c.AddCommand(topologyValidate(a), topologyPlan(a), topologyApply(a), topologyShow(a), topologyExport(a))
+	return c
+}
+
+const topologyFileUsage = "topology file, YAML or JSON (-: standard input)"
+
+// topologyFile reads the file and checks what can be checked without a mesh.
+func topologyFile(c *cobra.Command, file string) (*documentFile, *configstore.TopologyFile, error) {
+	if file == "" {
+		return nil, nil, usage(c, fmt.Errorf("-f is required"))
+	}
+	doc, err := readTopology(c, file)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := configstore.ReadTopologyFile(doc.json)
+	if err != nil {
+		return nil, nil, doc.locate(err)
+	}
+	return doc, f, nil
+}
+
+// validated is what validate says with -o json.
+type validated struct {
+	File       string `json:"file"`
+	Tenants    int    `json:"tenants"`
+	Namespaces int    `json:"namespaces"`
+	Edges      int    `json:"edges"`
+}
+
+func topologyValidate(a *asking) *cobra.Command {
+	var file string
+	c := &cobra.Command{Use: "validate -f FILE", Short: "Check a topology file without asking a mesh", Args: exactly(0, "none"),
+		Long: "Check a topology file: its fields, shapes and units. No region is asked, so whether regions are registered and tenants\n" +
+			"allow them is for 'rhumb topology plan'.",
+		Example: "  rhumb topology validate -f topology-examples/chain.yaml",
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, f, err := topologyFile(c, file)
+			if err != nil {
+				return err
+			}
+			v := validated{File: file, Tenants: len(f.Tenants)}
+			v.Namespaces, v.Edges = f.Checked()
+			return a.print(c.OutOrStdout(), v, func(w io.Writer) {
+				fmt.Fprintf(w, "%s is valid: tenants %d, namespaces %d, edges %d\n", file, v.Tenants, v.Namespaces, v.Edges)
+			})
+		}}
+	c.Flags().StringVarP(&file, "file", "f", "", topologyFileUsage)
+	return c
+}
+
+const planLong = `Say what applying a topology file would do: documents field by field, edges, what each new edge would send of what
+its source holds, and what to know before. Nothing is changed.
+
+What the file names it says whole; what it does not name stays as it is, unless --prune is given: then it is removed.
+
+Exit codes: 0 nothing to do, 2 there are changes, 1 the plan could not be made.`
+
+func topologyPlan(a *asking) *cobra.Command {
+	var file, save string
+	var prune bool
+	c := &cobra.Command{Use: "plan -f FILE", Short: "Say what applying a topology file would do", Args: cobra.ArbitraryArgs, Long: planLong,
+		Example: "  rhumb topology plan -f mesh.yaml --out mesh.plan && rhumb topology apply --plan mesh.plan",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := exactly(0, "none")(c, args); err != nil {
+				return planFailed(c, err)
+			}
+			doc, _, err := topologyFile(c, file)
+			if err != nil {
+				return planFailed(c, err)
+			}
+			changes := false
+			err = a.ask(c, func(conn *client.Client) error {
+				plan, err := conn.PlanTopology(c.Context(), doc.json, prune)
+				if err != nil {
+					return doc.locate(err)
+				}
+				changes = !plan.Empty()
+				shown := planShown{Plan: plan, Prune: prune, File: doc.json}
+				shown.Figures = a.planFigures(c.Context(), conn, &shown.Plan)
+				if save != "" {
+					if err := savePlan(save, shown); err != nil {
+						return err
+					}
+				}
+				return a.print(c.OutOrStdout(), shown, func(w io.Writer) { planText(w, shown) })
+			})
+			if err != nil {
+				return planFailed(c, err)
+			}
+			if changes {
+				return &toldError{exitChanges}
+			}
+			return nil
+		}}
+	c.Flags().StringVarP(&file, "file", "f", "", topologyFileUsage)
+	c.Flags().BoolVar(&prune, "prune", false, "remove tenants, namespaces and topics' policy that the file does not name")
+	c.Flags().StringVar(&save, "out", "", "write the plan to this file, for 'apply --plan'")
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return planFailed(c, usage(c, err)) })
+	return c
+}
+
+// planFailed ends plan with the exit code of a failure, whatever failed: 2 means
+// that there are changes.
+func planFailed(c *cobra.Command, err error) error {
+	fmt.Fprintf(c.ErrOrStderr(), "rhumb: %v\n", err)
+	return &toldError{exitFailed}
+}
+
+// planShown is a plan as it is printed and saved: with the file that it is of.
+type planShown struct {
+	configstore.Plan
+	Figures planFigures     `json:"figures"`
+	Prune   bool            `json:"prune"`
+	File    json.RawMessage `json:"file"`
+}
+
+func savePlan(file string, plan planShown) error {
+	text, err := jsonText(plan, "  ")
+	if err == nil {
+		err = os.WriteFile(file, text, 0o644)
+	}
+	if err != nil {
+		return rhumb.Errorf(rhumb.KindInvalid, "saving the plan: %w", err)
+	}
+	return nil
+}
+
+// readPlan reads what savePlan wrote.
+func readPlan(c *cobra.Command, file string) (planShown, error) {
+	var p planShown
+	text, err := readUpTo(c, file, maxPlanBytes)
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
+	if err == nil && (p.File == nil || p.Base == nil) {
+		err = fmt.Errorf("it is no plan that 'rhumb topology plan --out' wrote")
+	}
+	if err != nil {
+		return p, rhumb.Errorf(rhumb.KindInvalid, "%s: %w", file, err)
+	}
+	return p, nil
+}
+
+const applyLong = `Apply a topology file. Every region has it in force within seconds, without a restart.
+
+With --plan only what 'rhumb topology plan --out' said is done: if a document changed since, nothing is, and the error
+says what changed. With -f whatever the file asks for is done.
+
+Documents are stored one after the other. If one fails, those before it stay stored, the answer says which, and
+applying again does the rest. No record is deleted by it, in any region.`
+
+func topologyApply(a *asking) *cobra.Command {
+	var file, plan string
+	var prune bool
+	c := &cobra.Command{Use: "apply {-f FILE | --plan FILE}", Short: "Apply a topology file, or a plan of one", Args: exactly(0, "none"), Long: applyLong,
+		Example: "  rhumb topology apply -f topology-examples/fan-in.yaml",
+		RunE: func(c *cobra.Command, _ []string) error {
+			doc, req := &documentFile{}, api.TopologyApply{}
+			switch {
+			case plan != "" && (file != "" || prune):
+				return usage(c, fmt.Errorf("--plan stands alone: the plan has its file in it"))
+			case plan != "":
+				saved, err := readPlan(c, plan)
+				if err != nil {
+					return err
+				}
+				req.File, req.Base, prune = saved.File, saved.Base, saved.Prune
+			default:
+				var err error
+				if doc, _, err = topologyFile(c, file); err != nil {
+					return err
+				}
+				req.File = doc.json
+			}
+			return a.ask(c, func(conn *client.Client) error {
+				done, err := conn.ApplyTopology(c.Context(), req, prune)
+				if err != nil {
+					return doc.locate(err)
+				}
+				if err := a.print(c.OutOrStdout(), done, func(w io.Writer) { appliedText(w, done) }); err != nil || done.Complete {
+					return err
+				}
+				fmt.Fprintf(c.ErrOrStderr(), "rhumb: a step failed: %s; what is done stays done, apply the file again for the rest\n", done.Error)
+				return &toldError{exitFailed}
+			})
+		}}
+	c.Flags().StringVarP(&file, "file", "f", "", topologyFileUsage)
+	c.Flags().StringVar(&plan, "plan", "", "plan that 'topology plan --out' wrote")
+	c.Flags().BoolVar(&prune, "prune", false, "remove tenants, namespaces and topics' policy that the file does not name")
+	return c
+}
+
+func topologyExport(a *asking) *cobra.Command {
+	var file string
+	c := &cobra.Command{Use: "export", Short: "Write what there is as a topology file, which, applied, changes nothing", Args: exactly(0, "none"),
+		Example: "  rhumb topology export -f mesh.yaml",
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.ask(c, func(conn *client.Client) error {
+				text, err := conn.Topology(c.Context())
+				if err != nil {
+					return err
+				}
+				if file == "" || file == "-" {
+					return a.printDocument(c, text)
+				}
+				out, err := os.Create(file)
+				if err != nil {
+					return rhumb.Errorf(rhumb.KindInvalid, "%w", err)
+				}
+				defer out.Close()
+				f := a.format
+				if f.String() == "table" {
+					f.name = "yaml"
+				}
+				return f.print(out, text, nil)
+			})
+		}}
+	c.Flags().StringVarP(&file, "file", "f", "", "write to this file instead of standard output")
+	return c
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rhumbmq/rhumb/configstore"
+)
+
+// marks stand before what a plan adds, changes and removes.
+var marks = map[configstore.Action]string{configstore.ActionAdd: "+", configstore.ActionChange: "~", configstore.ActionRemove: "-"}
+
+// planText writes a plan for people.
+func planText(w io.Writer, p planShown) {
+	if p.Empty() {
+		fmt.Fprintln(w, "nothing to do: what the file says is in force")
+		warningsText(w, p.Warnings)
+		return
+	}
+	counts := map[configstore.Action]int{}
+	for _, s := range p.Steps {
+		fmt.Fprintf(w, "%s %s %s\n", marks[s.Action], s.Kind, s.Name)
+		fieldsText(w, s.Changes)
+		counts[s.Action]++
+	}
+	if len(p.Edges) > 0 {
+		fmt.Fprintln(w, "\nEdges:")
+	}
+	for _, c := range p.Edges {
+		fmt.Fprintf(w, "%s %s\n", marks[c.Action], edgeText(c))
+		if note := p.Figures.of(c); note != "" {
+			fmt.Fprintf(w, "      %s\n", note)
+		}
+	}
+	warningsText(w, p.Warnings)
+	fmt.Fprintf(w, "\nPlan: %d to add, %d to change, %d to remove.\n", counts[configstore.ActionAdd], counts[configstore.ActionChange], counts[configstore.ActionRemove])
+}
+
+func warningsText(w io.Writer, warnings []string) {
+	if len(warnings) > 0 {
+		fmt.Fprintln(w, "\nWarnings:")
+	}
+	for _, text := range warnings {
+		fmt.Fprintf(w, "! %s\n", text)
+	}
+}
+
+func fieldsText(w io.Writer, changes []configstore.FieldChange) {
+	for _, f := range changes {
+		switch {
+		case f.Before == nil:
+			fmt.Fprintf(w, "      %s: %s\n", f.Field, valueText(f.After))
+		case f.After == nil:
+			fmt.Fprintf(w, "      %s: was %s\n", f.Field, valueText(f.Before))
+		default:
+			fmt.Fprintf(w, "      %s: %s -> %s\n", f.Field, valueText(f.Before), valueText(f.After))
+		}
+	}
+}
+
+// valueText writes a field's value as YAML has it in one line.
+func valueText(raw json.RawMessage) string {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return string(raw)
+	}
+	switch v := v.(type) {
+	case string:
+		return v
+	case []any:
+		var words []string
+		for _, e := range v {
+			if s, ok := e.(string); ok {
+				words = append(words, s)
+			}
+		}
+		if len(words) == len(v) {
+			return "[" + strings.Join(words, ", ") + "]"
+		}
+	}
+	return string(raw)
+}
+
+// edgeText says what an edge is, and of one that changes what it was.
+func edgeText(c configstore.EdgeChange) string {
+	e := c.Edge()
+	name := string(e.Tenant) + "/" + string(e.Namespace)
+	if e.Topic != "" {
+		name += "/" + string(e.Topic)
+	}
+	text := fmt.Sprintf("%s: %s -> %s  %s", name, e.From, e.To, traitsText(e))
+	if c.Action == configstore.ActionChange {
+		text += "  (was: " + traitsText(*c.Before) + ")"
+	}
+	return text
+}
+
+func traitsText(e configstore.PlanEdge) string {
+	traits := []string{"start " + string(e.Start)}
+	if e.Forward {
+		traits = append(traits, "forward")
+	}
+	if e.Rate > 0 {
+		traits = append(traits, "at most "+rate(float64(e.Rate)))
+	}
+	return strings.Join(traits, ", ")
+}
+
+// appliedText writes what became of each step.
+func appliedText(w io.Writer, a configstore.Applied) {
+	if len(a.Steps) == 0 {
+		fmt.Fprintln(w, "nothing to do: what the file says is in force")
+		return
+	}
+	done := 0
+	for _, s := range a.Steps {
+		fmt.Fprintf(w, "%s %s %s: %s\n", marks[s.Action], s.Kind, s.Name, s.State)
+		if s.State == configstore.StepDone {
+			done++
+		}
+	}
+	if a.Complete {
+		fmt.Fprintf(w, "applied: %d documents, %d edges change in every region within seconds\n", done, len(a.Edges))
+		return
+	}
+	fmt.Fprintf(w, "%d of %d documents are stored\n", done, len(a.Steps))
+}
