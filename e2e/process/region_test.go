@@ -191,3 +191,39 @@ func TestTwoRegionsJoinAtOnce(t *testing.T) {
 	m.Verify("orders")
 	m.Stop()
 }
+
+// A region dies for good while another one lacks its newest records. It is removed by
+// force, though namespaces name it. The others go on, and agree; and when an edge
+// forwards, who lacks the records gets them from who has them.
+func TestDeadRegionIsRemovedByForce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three processes")
+	}
+	m := Start(t, "us", "eu", "ap")
+	m.create("us", "orders", 1)
+	m.publish("us", "orders", "common", 40)
+	m.Verify("orders")
+	m.Link("us", "ap", "cut=true")
+	last := m.publish("us", "orders", "last", 50)
+	Until(t, "eu has it", func() bool { return len(m.valuesAt("eu", "orders", "last")) == len(last) })
+	m.Kill("us")
+	m.Forget("us")
+	m.tells(1, []string{"namespace public/default", "--force"}, "region", "remove", "us")
+	m.tells(0, []string{"number 1 is retired", "had not been drained"}, "region", "remove", "us", "--force")
+	m.publish("eu", "orders", "since", 20)
+	m.publish("ap", "orders", "since", 20)
+	Until(t, "the others go on", func() bool {
+		return len(m.valuesAt("eu", "orders", "since")) == 40 && len(m.valuesAt("ap", "orders", "since")) == 40
+	})
+	file := filepath.Join(m.Dir, "forward.yaml")
+	if err := os.WriteFile(file, []byte("topology: {edges: [{from: eu, to: ap, forward: true}, {from: ap, to: eu, forward: true}]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.tells(0, []string{""}, "namespace", "set", "public/default", "-f", file)
+	Until(t, "ap has what only eu had", func() bool { return len(m.valuesAt("ap", "orders", "last")) == len(last) })
+	m.Verify("orders")
+	if p := m.problems("eu"); len(p) > 0 {
+		t.Errorf("eu complains: %q", p)
+	}
+	m.Stop()
+}

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"errors"
+
+	"github.com/rhumbmq/rhumb/configstore"
+)
+
+// TestDrainingRegionTakesNoProducers: it says so to clients, stays so over a restart,
+// and is not drained while its records are nowhere else; and takes them again.
+func TestDrainingRegionTakesNoProducers(t *testing.T) {
+	f := start(t, configure(t))
+	f.produce(f.client(f.kafka()), "orders", "before")
+	w := func() *configstore.Writer { return f.server.room.view.Writer("test") }
+	if _, err := w().DrainRegion(f.ctx(), "us", false); err != nil {
+		t.Fatal(err)
+	}
+	refused := func() bool {
+		c := f.client(f.kafka())
+		err := c.ProduceSync(f.ctx(), &kgo.Record{Topic: "orders", Value: []byte("while it drains")}).FirstErr()
+		return errors.Is(err, kerr.PolicyViolation)
+	}
+	until(t, "producers are refused", refused)
+	f.stop()
+	if err := f.end(); err != nil {
+		t.Fatal(err)
+	}
+	f = start(t, f.cfg)
+	if !refused() {
+		t.Error("after a restart it takes producers")
+	}
+	code, text := get("http://"+f.admin()+"/admin/v1/region", "")
+	if code != http.StatusOK || !strings.Contains(text, `"alone":["persistent://public/default/orders"]`) || !strings.Contains(text, `"state":"draining"`) {
+		t.Errorf("it does not tell what is nowhere else: %s", text)
+	}
+	if doc, _ := f.server.room.view.Region("us"); doc.State != configstore.RegionDraining {
+		t.Errorf("it is %s", doc.State)
+	}
+	if _, err := w().RemoveRegion(f.ctx(), "us", false); err == nil {
+		t.Error("removed before it was drained")
+	}
+	if _, err := w().DrainRegion(f.ctx(), "us", true); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "producers are taken again", func() bool { return !refused() })
+}
+
+// TestRemovedRegionSaysSo: its health names it, it is not ready, and neither it nor a
+// process on an empty directory starts under its name.
+func TestRemovedRegionSaysSo(t *testing.T) {
+	f := start(t, configure(t))
+	f.produce(f.client(f.kafka()), "orders", "before")
+	if _, err := f.server.room.view.Writer("test").RemoveRegion(f.ctx(), "us", true); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is not ready", func() bool {
+		code, _ := get("http://"+f.admin()+"/readyz", "")
+		return code == http.StatusServiceUnavailable
+	})
+	if _, text := get("http://"+f.admin()+"/admin/v1/region", ""); !strings.Contains(text, `"state":"removed"`) || !strings.Contains(text, "rhumb region register us") {
+		t.Errorf("its health: %s", text)
+	}
+	f.stop()
+	if err := f.end(); err != nil {
+		t.Fatal(err)
+	}
+	for what, dir := range map[string]string{"its own directory": f.cfg.DataDir, "an empty one": t.TempDir()} {
+		cfg := f.cfg
+		cfg.DataDir = dir
+		if err := launch(t, cfg).end(); !errors.Is(err, configstore.ErrRemoved) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("with %s: %v", what, err)
+		}
+	}
+}
