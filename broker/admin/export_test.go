@@ -23,3 +23,13 @@ func RouteRoles(s *Server) map[string]string {
 
 // RememberedAddresses is how many addresses' wrong tokens are remembered.
 func RememberedAddresses(s *Server) int { return s.failed.size() }
+
+// Changes gives "METHOD /path" of every call that has audit lines.
+func Changes(s *Server) (names []string) {
+	for _, r := range s.routes {
+		if r.change {
+			names = append(names, r.method+" "+r.path)
+		}
+	}
+	return names
+}

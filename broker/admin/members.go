@@ -56,7 +56,15 @@ func (s *Server) onMember(r *http.Request, do func(ctx context.Context, w *confi
 	if err := name.Validate(); err != nil {
 		return nil, err
 	}
+	changes(r, "region %s", name)
+	var before uint64
+	for _, doc := range all.Regions() {
+		if doc.Name == name {
+			before = doc.Version
+		}
+	}
 	doc, err := do(r.Context(), all.Writer(), name)
+	changesVersion(r, before, doc.Version)
 	return api.Member{Name: name, Region: doc}, err
 }
 
