@@ -651,6 +651,7 @@ func TestI4TopicsOwnTopologyReplacesTheNamespaces(t *testing.T) {
 		us.produce(orders, 0, 1, 100)
 		eu.produce(orders, 0, 1, 100)
 		ms.untilCopied(us, eu, 0)
+		ms.untilCopied(eu, us, 0)
 		own := func(edges ...configstore.Edge) func() {
 			return func() {
 				ms.policy.docs[orders] = configstore.Topic{Topic: orders, Topology: &configstore.Topology{FullMesh: []rhumb.RegionName{}}}
