@@ -118,11 +118,12 @@ func (r *Registration) ensure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTime, rhumb.Errorf(rhumb.KindTimeout, "configstore: consul at %s did not answer within %v", r.store.address, callTime))
 	defer cancel()
 	for _, sv := range r.services {
-		known, _, err := r.store.client.Agent().Service(sv.ID, new(api.QueryOptions).WithContext(ctx))
-		if err != nil && !isStatus(err, http.StatusNotFound) {
+		// Not by its own path: the agent would log each one that it does not know as an error.
+		known, err := r.store.client.Agent().ServicesWithFilterOpts(`ID == "`+sv.ID+`"`, new(api.QueryOptions).WithContext(ctx))
+		if err != nil {
 			return r.store.explain(ctx, "look for service "+sv.ID, err)
 		}
-		if err == nil && sv.same(known) {
+		if k := known[sv.ID]; k != nil && sv.same(k) {
 			continue
 		}
 		opts := api.ServiceRegisterOpts{ReplaceExistingChecks: true}.WithContext(ctx)

@@ -44,10 +44,12 @@ func newAgentFake() *agentFake {
 		case r.URL.Path == "/v1/agent/service/register":
 			a.known["rhumb-kafka-us-0"] = true
 			return response(200, 0, ""), nil
-		case a.known[strings.TrimPrefix(r.URL.Path, "/v1/agent/service/")]:
-			return response(200, 0, `{"ID":"rhumb-kafka-us-0","Service":"rhumb-kafka","Address":"127.0.0.1","Port":9092,"Tags":["region=us"]}`), nil
+		case r.URL.Query().Get("filter") == `ID == "rhumb-kafka-us-0"` && a.known["rhumb-kafka-us-0"]:
+			return response(200, 0, `{"rhumb-kafka-us-0": {"ID":"rhumb-kafka-us-0","Service":"rhumb-kafka","Address":"127.0.0.1","Port":9092,"Tags":["region=us"]}}`), nil
+		case r.URL.Path == "/v1/agent/services":
+			return response(200, 0, "{}"), nil
 		}
-		return response(404, 0, "unknown service ID"), nil
+		return response(404, 0, "no such call"), nil
 	}
 	return a
 }

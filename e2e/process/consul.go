@@ -23,13 +23,14 @@ func StartWithConsul(t testing.TB, names ...rhumb.RegionName) *Mesh {
 	return start(t, consultest.Start(t, consultest.Options{ACL: true}), names)
 }
 
-// openStore opens the mesh's store as an administrator.
-func (m *Mesh) openStore() (configstore.Store, error) {
+// openStore opens the mesh's store. Who opens it, in Consul, gets a token of that
+// name; that of "region" is the regions'.
+func (m *Mesh) openStore(who string) (configstore.Store, error) {
 	if m.Consul == nil {
 		return embedded.Open(embedded.Config{Dir: filepath.Join(m.Dir, "config")})
 	}
-	path := filepath.Join(m.Dir, "consul.token")
-	token := m.Consul.TokenFor("rhumb-region", consultest.Policy(m.t, consulPrefix))
+	path := filepath.Join(m.Dir, who+".token")
+	token := m.Consul.TokenFor("rhumb-"+who, consultest.Policy(m.t, consulPrefix))
 	if err := os.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
 		return nil, err
 	}
@@ -41,5 +42,5 @@ func (m *Mesh) storeConfig() string {
 	if m.Consul == nil {
 		return "{embedded: {path: config}}"
 	}
-	return fmt.Sprintf("{consul: {address: %q, token_file: consul.token, prefix: %s}}", m.Consul.Addr, consulPrefix)
+	return fmt.Sprintf("{consul: {address: %q, token_file: region.token, prefix: %s}}", m.Consul.Addr, consulPrefix)
 }

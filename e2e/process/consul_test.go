@@ -190,7 +190,7 @@ func TestFirstStartNeedsConsul(t *testing.T) {
 		}
 	}
 	fresh := func(s string) string { return strings.Replace(s, "data-us", "data-new", 1) }
-	refused("no token", func(s string) string { return fresh(strings.Replace(s, "token_file: consul.token, ", "", 1)) },
+	refused("no token", func(s string) string { return fresh(strings.Replace(s, "token_file: region.token, ", "", 1)) },
 		"a first start needs the store", "access denied", "docs/first-mesh.md")
 	refused("another prefix", func(s string) string {
 		return fresh(strings.Replace(s, "prefix: messaging/", "prefix: messaging/rhumb/v1/regions", 1))

@@ -104,7 +104,7 @@ func (m *Mesh) openRelay(a, b *Region) {
 
 // seed writes what `rhumb server` does not: the policy and the certificates.
 func (m *Mesh) seed(ctx context.Context, names []rhumb.RegionName) error {
-	store, err := m.openStore()
+	store, err := m.openStore("region")
 	if err != nil {
 		return err
 	}
