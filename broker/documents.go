@@ -23,6 +23,12 @@ func (d Documents) Namespaces() []configstore.Namespace { return d.View.Namespac
 // Regions gives the registered regions by number.
 func (d Documents) Regions() []configstore.Region { return d.View.Regions() }
 
+// Removed gives the tombstone of a region that was removed and whose name did not
+// come back.
+func (d Documents) Removed(name rhumb.RegionName) (configstore.Region, bool) {
+	return d.View.Removed(name)
+}
+
 // Highest is the highest region number that the mesh's documents name.
 func (d Documents) Highest() rhumb.RegionNumber {
 	highest := d.View.Mesh().LastNumber

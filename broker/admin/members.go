@@ -16,6 +16,9 @@ import (
 type Members interface {
 	// Regions gives the registered regions by number.
 	Regions() []configstore.Region
+	// Removed gives the tombstone of a region that was removed and whose name did not
+	// come back.
+	Removed(rhumb.RegionName) (configstore.Region, bool)
 	// Highest is the highest region number that this region has seen.
 	Highest() rhumb.RegionNumber
 	// Writer changes them with compare-and-set.
@@ -79,6 +82,10 @@ func (s *Server) memberShow(r *http.Request) (any, error) {
 		if doc.Name == name {
 			return api.Member{Name: name, Region: doc}, nil
 		}
+	}
+	if was, ok := all.Removed(name); ok {
+		return nil, rhumb.Errorf(rhumb.KindNotFound, "region %s was removed from the mesh at %s by %s; its number %d is retired, its data stays where it is",
+			name, was.UpdatedAt.UTC().Format(time.RFC3339), was.UpdatedBy, was.Number)
 	}
 	return nil, noRegion(name)
 }

@@ -93,8 +93,9 @@ func (m *Mesh) leave(sa *Region) {
 	m.create("sa", "orders-of-sa", 1)
 	m.Link("sa", "eu", "cut=true")
 	m.Link("eu", "sa", "cut=true")
-	m.publish("sa", "orders-of-sa", "own", 50)
+	writing := m.Produce("orders-of-sa", 1, 2, "sa") // in the middle of which the door is shut
 	m.tells(1, []string{"draining", "NOT CONFIRMED BY", "eu "}, "region", "drain", "sa", "--wait", "2s")
+	writing.Abandon()
 	m.refuses(sa, "orders")
 	if p := m.problems("sa"); !slices.Contains(p, "region: draining") {
 		m.t.Errorf("the health of sa: %q", p)
@@ -105,6 +106,9 @@ func (m *Mesh) leave(sa *Region) {
 	m.refuses(sa, "orders")
 	m.Heal()
 	m.tells(0, []string{"drained", "every record that was published there is confirmed"}, "region", "drain", "sa", "--wait", Limit.String())
+	for _, r := range m.Regions {
+		writing.checkStored(r)
+	}
 	m.Flow("us", "eu", "ap")
 	m.tells(0, []string{"removed region sa; number 4 is retired", "something answers"}, "region", "remove", "sa")
 
@@ -126,6 +130,28 @@ func (m *Mesh) leave(sa *Region) {
 		m.t.Errorf("its data is not whole: %+v", res)
 	}
 	m.Verify("orders")
+}
+
+// checkStored looks whether a region has every record that a producer was told is stored.
+func (tr *Traffic) checkStored(r *Region) {
+	tr.t.Helper()
+	has := map[string]bool{}
+	for _, records := range Read(tr.t, r.Kafka, tr.topic) {
+		for _, rec := range records {
+			has[string(rec.Value)] = true
+		}
+	}
+	for _, p := range tr.producers {
+		p.mu.Lock()
+		for value := range p.stored {
+			if !has[value] {
+				tr.t.Errorf("%s lacks %.40q, which was acknowledged before the region drained", r.Name, value)
+				break
+			}
+		}
+		tr.t.Logf("%s has all %d acknowledged records of %s", r.Name, len(p.stored), p.name)
+		p.mu.Unlock()
+	}
 }
 
 // comeBack registers the name again: the old data directory is refused, an empty one
