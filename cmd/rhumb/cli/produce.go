@@ -27,7 +27,7 @@ func produceCommand() *cobra.Command {
 	p := producer{asking: a}
 	var partition int32
 	c := &cobra.Command{Use: "produce TOPIC [VALUE…]", Short: "Append records: the values given, or each line of standard input",
-		Args: between(1, -1, "a TOPIC and values"), ValidArgsFunction: a.completeTopic(),
+		Args: between(1, -1, "a TOPIC, and values"), ValidArgsFunction: a.completeTopic(),
 		RunE: func(c *cobra.Command, args []string) error {
 			name, err := rhumb.ParseTopic(args[0])
 			if err != nil {

@@ -115,7 +115,7 @@ func usage(c *cobra.Command, err error) error {
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usage(c, fmt.Errorf("%d arguments, want %s", len(args), what))
+			return usage(c, fmt.Errorf("%s, want %s", argumentCount(args), what))
 		}
 		return nil
 	}
@@ -124,10 +124,17 @@ func exactly(n int, what string) cobra.PositionalArgs {
 func between(low, high int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) < low || high >= 0 && len(args) > high {
-			return usage(c, fmt.Errorf("%d arguments, want %s", len(args), what))
+			return usage(c, fmt.Errorf("%s, want %s", argumentCount(args), what))
 		}
 		return nil
 	}
+}
+
+func argumentCount(args []string) string {
+	if len(args) == 1 {
+		return "1 argument"
+	}
+	return fmt.Sprintf("%d arguments", len(args))
 }
 
 // exitCode decides between "no" and "cannot tell".
