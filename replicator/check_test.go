@@ -60,7 +60,9 @@ func TestCheckTellsWhatIsWrongWithALink(t *testing.T) {
 		}
 		resolve := us.resolve
 		us.kill()
-		us.resolve = func(context.Context, rhumb.RegionName, string) (net.Addr, error) { return nil, errors.New("no such host") }
+		us.resolve = func(context.Context, rhumb.RegionName, string) (net.Addr, error) {
+			return nil, errors.New("no such host")
+		}
 		us.start()
 		ms.pass(time.Second)
 		if c := us.checks("eu")["address"]; c.OK || !strings.Contains(c.Detail, "no such host") {

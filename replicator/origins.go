@@ -202,12 +202,13 @@ func (o *origins) left(r *receiver) {
 }
 
 // report lists the choices, by topic.
-func (o *origins) report(now time.Time) []OriginStatus {
+func (o *origins) report(m *Manager, now time.Time) []OriginStatus {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	out := make([]OriginStatus, 0, len(o.choices))
 	for key, c := range o.choices {
 		c.Update(routesNow(o.reaches(o.scopeOf(c.topic), key.origin)))
+		c.See(m.markHere(key.ref, key.origin, key.life))
 		s := OriginStatus{Topic: c.topic, Partition: c.index, Origin: key.origin, OriginName: o.numbers[key.origin], Life: key.life,
 			Waits: c.Waits(now)}
 		for _, p := range c.Paths() {

@@ -165,7 +165,9 @@ func TestI3RelayPassesItsGapsOn(t *testing.T) {
 			return len(ms.nodes["eu"].gapsOf()) == 1 && len(ms.nodes["eu"].region.own(orders, 0, 1)) == 7
 		})
 		ms.on("ap")
-		ms.until("ap has what eu has", 20*time.Second, func() bool { return copied(ms.nodes["us"], ms.nodes["ap"], orders, 0) || len(ms.nodes["ap"].region.own(orders, 0, 1)) == 7 })
+		ms.until("ap has what eu has", 20*time.Second, func() bool {
+			return copied(ms.nodes["us"], ms.nodes["ap"], orders, 0) || len(ms.nodes["ap"].region.own(orders, 0, 1)) == 7
+		})
 		if gaps := ms.nodes["ap"].gapsOf(); len(gaps) != 1 || gaps[0].From != 7 || gaps[0].To != 13 || gaps[0].Reason != rhumb.ReasonRetention {
 			t.Errorf("gaps: %+v", gaps)
 		}

@@ -21,7 +21,7 @@ func (m *Manager) Status() Status {
 		s.ReceiveBytes += l.receive.inUse()
 		s.Links = append(s.Links, l.report(s.At))
 	}
-	s.Origins = m.origins.report(s.At)
+	s.Origins = m.origins.report(m, s.At)
 	return s
 }
 

@@ -93,8 +93,8 @@ func (c *Choice) find(peer rhumb.RegionName) *route {
 	return nil
 }
 
-// see notes where the watermark is.
-func (c *Choice) see(mark rhumb.Offset) {
+// See notes where the watermark is.
+func (c *Choice) See(mark rhumb.Offset) {
 	if mark == c.mark {
 		return
 	}
@@ -107,7 +107,7 @@ func (c *Choice) see(mark rhumb.Offset) {
 // Offer decides whether a session of peer, which has all up to head, exclusive, or
 // says why not, is taken. mark is this region's watermark, applied and flushed.
 func (c *Choice) Offer(now time.Time, peer rhumb.RegionName, head, mark rhumb.Offset) Decision {
-	c.see(mark)
+	c.See(mark)
 	r := c.find(peer)
 	if r == nil {
 		return Decision{Why: "no edge of the policy brings this origin from there"}
@@ -153,7 +153,7 @@ func (c *Choice) take(r *route) Decision {
 // Floor notes that peer has nothing of what is next up to an offset, and decides
 // whether the gap up to there is final. If not, it says whom it waits for.
 func (c *Choice) Floor(now time.Time, peer rhumb.RegionName, to, mark rhumb.Offset) (final bool, why string) {
-	c.see(mark)
+	c.See(mark)
 	r := c.find(peer)
 	if r == nil {
 		return false, "no edge of the policy brings this origin from there"

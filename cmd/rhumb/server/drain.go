@@ -99,7 +99,8 @@ func count(peer *admin.DrainPeer, flows []replicator.PartitionStatus, life rhumb
 	known := false
 	var records, bytes int64
 	for _, f := range flows {
-		if f.State == replicator.SessionClosed || f.State == replicator.SessionStandby { // another region brings it
+		// What another path brings of other origins is not this region's to wait for.
+		if f.State == replicator.SessionClosed || f.State == replicator.SessionStandby && f.Life != life {
 			continue
 		}
 		known = known || f.Life == life && f.Lag.Known

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -36,9 +37,11 @@ func (s *Server) health() admin.Health {
 		h.Ready = false
 	}
 	if s.room.links != nil {
-		for _, l := range s.room.links.Status().Links {
+		st := s.room.links.Status()
+		for _, l := range st.Links {
 			linkProblems(l, problem)
 		}
+		pathProblems(st.Origins, problem)
 	}
 	return h
 }
@@ -122,7 +125,7 @@ func outbound(self rhumb.RegionNumber, p replicator.PartitionStatus) admin.LinkP
 		Limited: p.Limited, Refused: refused,
 		Out: true, Topic: p.Topic, Partition: p.Partition, Region: self, Life: p.Life, State: string(p.State),
 		End: p.End, Confirmed: p.Confirmed, LagRecords: p.Lag.Records, LagBytes: p.Lag.Bytes, Lag: p.Lag.Age,
-		LastError: p.LastError, LastErrorAt: p.LastErrorAt,
+		LastError: cmp.Or(p.LastError, p.Standby), LastErrorAt: p.LastErrorAt,
 	}
 }
 
@@ -158,6 +161,7 @@ func (s *Server) metrics() []func(emit func(admin.Metric)) {
 			st := s.room.links.Status()
 			gauge("rhumb_link_send_budget_used_bytes", "Data sent on links and not confirmed.", float64(st.SendBytes))
 			gauge("rhumb_link_receive_budget_used_bytes", "Data received on links and not stored yet.", float64(st.ReceiveBytes))
+			pathMetrics(st.Origins, emit)
 		}
 	}}
 }
