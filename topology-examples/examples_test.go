@@ -1,13 +1,14 @@
-// Package examples_test applies every example to a configuration store and looks
-// at the edges that regions then see.
+// Package examples_test applies every example to a configuration store and looks at
+// the edges that regions then see. What flows over them is tried in e2e/cases.
 package examples_test
 
 import (
-	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -17,9 +18,19 @@ import (
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
-// edges that each example must give, as from>to.
-var edges = map[string][]string{
-	"full-mesh.yaml": {"ap>eu", "ap>us", "eu>ap", "eu>us", "us>ap", "us>eu"},
+// edges that each example must give: namespace[/topic] from>to, with + if it
+// forwards, L if it starts latest and its rate.
+var edges = map[string]string{
+	"full-mesh.yaml":      "shop ap>eu, shop ap>us, shop eu>ap, shop eu>us, shop us>ap, shop us>eu",
+	"fan-in.yaml":         "telemetry eu>ap 20000000, telemetry us>ap 20000000",
+	"fan-out.yaml":        "prices us>ap L, prices us>eu L",
+	"active-standby.yaml": "ledger ap>eu, ledger ap>us, ledger eu>ap, ledger eu>us, ledger us>ap, ledger us>eu",
+	"chain.yaml":          "pipeline eu>ap+, pipeline us>eu+",
+	"ring.yaml":           "loop ap>us+, loop eu>ap+, loop us>eu+",
+	"hub.yaml": "events ap>hub 5000000, events eu>hub, events hub>ap+ 5000000, events hub>eu+, events hub>us+, " +
+		"events us>hub",
+	"tenants.yaml": "payments eu>us, payments us>eu, clicks ap>us L, clicks eu>us L, news us>ap, news us>eu, news/letters ap>us, " +
+		"news/letters eu>us",
 }
 
 func TestExamplesGiveTheirEdges(t *testing.T) {
@@ -29,16 +40,15 @@ func TestExamplesGiveTheirEdges(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(file, func(t *testing.T) {
-			if got := apply(t, read(t, file)); !slices.Equal(got, edges[file]) {
-				t.Errorf("edges %v, want %v", got, edges[file])
+			if got := strings.Join(apply(t, read(t, file)), ", "); got != edges[file] {
+				t.Errorf("edges\n%s\nwant\n%s", got, edges[file])
 			}
 		})
 	}
 }
 
-// read reads an example as a person's input: a field that is not known is
-// refused.
-func read(t *testing.T, file string) configstore.Namespace {
+// read reads an example as a person's input: a field that is not known is refused.
+func read(t *testing.T, file string) *configstore.TopologyFile {
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -50,17 +60,17 @@ func read(t *testing.T, file string) configstore.Namespace {
 	if raw, err = json.Marshal(doc); err != nil {
 		t.Fatal(err)
 	}
-	ns, err := configstore.ReadInput[configstore.Namespace](raw)
+	f, err := configstore.ReadTopologyFile(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ns
+	return f
 }
 
-// apply stores the namespace in a mesh of three regions, on disk, and gives the
-// edges that a region sees.
-func apply(t *testing.T, ns configstore.Namespace) []string {
-	ctx := context.Background()
+// apply applies the file in a mesh of four regions, on disk, and gives the edges that
+// a region sees. Applied again it changes nothing.
+func apply(t *testing.T, f *configstore.TopologyFile) (out []string) {
+	ctx := t.Context()
 	store, err := embedded.Open(embedded.Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -68,34 +78,51 @@ func apply(t *testing.T, ns configstore.Namespace) []string {
 	defer store.Close()
 	w := configstore.NewWriter(store, "test")
 	_, err = w.EnsureMesh(ctx)
-	for _, name := range []rhumb.RegionName{"us", "eu", "ap"} {
+	for _, name := range []rhumb.RegionName{"us", "eu", "ap", "hub"} {
 		if err == nil {
 			_, err = w.RegisterRegion(ctx, configstore.Region{Name: name, State: configstore.RegionActive}, 0)
 		}
 	}
-	if err == nil {
-		_, err = w.PutTenant(ctx, "acme", func(*configstore.Tenant) error { return nil })
-	}
-	if err == nil {
-		_, err = w.PutNamespace(ctx, "acme", "shop", func(stored *configstore.Namespace) error {
-			ns.Meta, ns.Tenant, ns.Name = stored.Meta, stored.Tenant, stored.Name
-			*stored = ns
-			return nil
-		})
-	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	if done, err := w.ApplyTopology(ctx, f, false, nil); err != nil || !done.Complete {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if p, err := w.PlanTopology(ctx, f, true); err != nil || !p.Empty() {
+		t.Errorf("applied, there is still to do: %+v, %v", p, err)
 	}
 	view, err := configstore.OpenView(ctx, configstore.ViewConfig{Store: store, Keeper: &configstore.MemoryKeeper{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []string
 	for _, e := range view.Edges() {
-		if e.Tenant != "acme" || e.Namespace != "shop" || e.Forward || e.Start != configstore.StartEarliest {
-			t.Errorf("edge %+v", e)
+		text := strings.TrimSuffix(fmt.Sprintf("%s/%s", e.Namespace, e.Topic), "/") + fmt.Sprintf(" %s>%s", e.From, e.To)
+		if e.Forward {
+			text += "+"
 		}
-		out = append(out, string(e.From)+">"+string(e.To))
+		if e.Start == configstore.StartLatest {
+			text += " L"
+		}
+		if e.Rate > 0 {
+			text += fmt.Sprint(" ", e.Rate)
+		}
+		out = append(out, text)
 	}
 	return out
+}
+
+// TestExamplesAreExplained: each begins with a comment that says what it is, and how
+// to apply it.
+func TestExamplesAreExplained(t *testing.T) {
+	for file := range edges {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(raw), "\n")
+		if !strings.HasPrefix(lines[0], "# ") || !slices.Contains(lines, "#   rhumb topology apply -f "+file) && !strings.Contains(string(raw), "apply -f "+file) {
+			t.Errorf("%s does not say what it is and how to apply it", file)
+		}
+	}
 }

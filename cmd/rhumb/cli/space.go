@@ -17,7 +17,8 @@ func namespaceCommand() *cobra.Command {
 	a := &asking{}
 	c := &cobra.Command{Use: "namespace", Short: "Say where the mesh's namespaces flow, and what they keep", Args: cobra.NoArgs, RunE: helpOnly,
 		Long: "A namespace is the unit of policy: its document has the topology, retention and what deleting a topic deletes.\n" +
-			"Documents belong to the whole mesh and are in force in every region within seconds. topology-examples has some."}
+			"Documents belong to the whole mesh and are in force in every region within seconds. docs/topologies.md has all\n" +
+			"shapes; 'rhumb topology' plans and applies many of them from one file."}
 	a.flags(c)
 	c.AddCommand(namespaceList(a), namespaceShow(a), namespacePut(a, true), namespacePut(a, false), namespaceDelete(a))
 	return c
@@ -99,7 +100,7 @@ func namespacePut(a *asking, create bool) *cobra.Command {
 	c := &cobra.Command{Use: use.verb + " TENANT/NAMESPACE", Short: use.short + "namespace", Args: exactly(1, "one TENANT/NAMESPACE"),
 		Long: use.short + "namespace. The document is taken whole: what it leaves out is left out. If it has a version, as what\n" +
 			"'show' prints has, it replaces that version only, and is refused if somebody changed the namespace since.",
-		Example: "  rhumb namespace " + use.verb + " acme/shop -f topology-examples/full-mesh.yaml",
+		Example: "  rhumb namespace " + use.verb + " acme/shop -f shop.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
 			at, err := rhumb.ParseSpace(args[0])
 			if err != nil {
