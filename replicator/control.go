@@ -28,9 +28,10 @@ type control struct {
 	probes   atomic.Uint64
 
 	mu     sync.Mutex
-	offset time.Duration // the peer's wall clock minus ours
-	best   time.Duration // round trip of the ping that gave offset
-	at     time.Time     // when it was observed
+	behind map[rhumb.Topic]bool // topics of which the peer has less than it was told
+	offset time.Duration        // the peer's wall clock minus ours
+	best   time.Duration        // round trip of the ping that gave offset
+	at     time.Time            // when it was observed
 }
 
 func (c *control) init() {
@@ -48,6 +49,27 @@ func (c *control) again() {
 	case c.announce <- struct{}{}:
 	default:
 	}
+}
+
+// tellAgain has a topic announced again although nothing changed here: the peer has
+// less of it than it was told, since it made it anew.
+func (c *control) tellAgain(t rhumb.Topic) {
+	c.mu.Lock()
+	if c.behind == nil {
+		c.behind = map[rhumb.Topic]bool{}
+	}
+	c.behind[t] = true
+	c.mu.Unlock()
+	c.again()
+}
+
+// forgotten gives what tellAgain was called for since the last time.
+func (c *control) forgotten() map[rhumb.Topic]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	behind := c.behind
+	c.behind = nil
+	return behind
 }
 
 // clock takes a pong. Of the last minute the fastest round trip is trusted: its
@@ -159,6 +181,9 @@ type announcement struct {
 // names reach every region of a namespace along the links that there are, with
 // or without the configuration store.
 func (c *conn) announce(told map[rhumb.Topic]announcement) error {
+	for t := range c.control.forgotten() {
+		delete(told, t)
+	}
 	for _, t := range c.m.alive(c.m.cfg.Region.Topics()) {
 		now := announcement{t.ID, t.Deletions, len(t.Partitions)}
 		if told[t.Topic] == now || now.partitions == 0 || !c.link.shares(t.Topic) {

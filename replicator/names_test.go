@@ -134,7 +134,8 @@ func TestDeletedInOneRegion(t *testing.T) {
 		ms.until("the copy is whole", 5*time.Second, func() bool { return copied(us, eu, orders, 0) })
 		ms.pass(time.Minute) // sessions sleep
 		eu.region.deleteHere(orders)
-		eu.create(orders, 3)
+		eu.create(orders, 1) // with less than us told before
+		ms.everywhere(orders, 3)
 		ms.until("the next copy is whole", 10*time.Second, func() bool { return copied(us, eu, orders, 0) })
 	})
 }

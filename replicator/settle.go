@@ -115,6 +115,9 @@ func (s *settler) settleAll(ctx context.Context) bool {
 		if !s.settled(t, s.conn.m.settle(ctx, s.conn.link, t)) {
 			all = false
 		}
+		if have, ok := s.conn.m.cfg.Region.Topic(t.Topic); ok && have.Deletions == t.Deletions && len(have.Partitions) > int(t.Partitions) {
+			s.conn.control.tellAgain(t.Topic)
+		}
 	}
 	return all
 }
