@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rhumbmq/rhumb/configstore"
@@ -17,6 +18,7 @@ import (
 // switches for what can go wrong. It outlives managers, as a disk does.
 type fakeRegion struct {
 	number rhumb.RegionNumber
+	asked  atomic.Uint64 // for the state of a partition
 
 	mu         sync.Mutex
 	topics     map[rhumb.Topic]*topicInfo
@@ -236,6 +238,7 @@ func (r *fakeRegion) signal(ref rhumb.PartitionRef) {
 }
 
 func (r *fakeRegion) State(ref rhumb.PartitionRef) (partitionState, bool) {
+	r.asked.Add(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.logs[ref]

@@ -270,3 +270,34 @@ func TestI4RebuiltRegionGetsItsEarlierLifeBack(t *testing.T) {
 		}
 	})
 }
+
+// TestRebuiltRegionsAreLeftInPeace: two regions were rebuilt and refuse what they write
+// now when a third offers it back. That is the end of it: the two refusals do not wake
+// each other.
+func TestRebuiltRegionsAreLeftInPeace(t *testing.T) {
+	names := []rhumb.RegionName{"us", "eu", "ap"}
+	inBubble(t, relay.Settings{Delay: 20 * time.Millisecond}, names, func(ms *mesh) {
+		ms.start()
+		ms.ready("us")
+		ms.nodes["us"].produce(orders, 0, 2, 100)
+		ms.nodes["ap"].produce(orders, 0, 2, 100)
+		ms.brings("us", 20*time.Second, "eu", "ap")
+		ms.brings("ap", 20*time.Second, "eu", "us")
+		ms.off("us", "ap")
+		for i, name := range []rhumb.RegionName{"us", "ap"} {
+			ms.nodes[name].region = newFakeRegion(rhumb.RegionNumber(1 + 2*i))
+			ms.policy.change(func() { ms.policy.regions[2*i].Rebuilds++ })
+		}
+		ms.on("us", "ap")
+		ms.ready("us")
+		ms.nodes["us"].produce(orders, 0, 2, 100)
+		ms.nodes["ap"].produce(orders, 0, 2, 100)
+		ms.idle(time.Minute)
+		eu := ms.nodes["eu"].region
+		before := eu.asked.Load()
+		ms.pass(time.Minute)
+		if n := eu.asked.Load() - before; n > 1000 {
+			t.Errorf("eu looked %d times at a partition that rests", n)
+		}
+	})
+}

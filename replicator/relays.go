@@ -85,15 +85,25 @@ func (l *link) wake(ref rhumb.PartitionRef, st *partitionState, by *flow) {
 }
 
 // wakeFlow has a flow worked on if the peer may lack something up to an offset. One
-// that is worked on sees it by itself, unless it is about to end. The caller holds mu.
+// that is worked on sees it by itself, unless it is about to end; one of which the peer
+// said over this connection that it takes nothing more is left alone, or two of them
+// on two links would wake each other without end. The caller holds mu.
 func (l *link) wakeFlow(f, by *flow, end rhumb.Offset) {
 	switch {
-	case f == nil || f == by || f.standby.on:
+	case f == nil || f == by || f.standby.on || f.settledOver(l.conn):
 	case f.running && by != nil:
 		f.again = true
 	case f.running || !f.has(end):
 		l.queue(f)
 	}
+}
+
+// settledOver reports whether the peer said over a connection that it takes nothing
+// more of the flow's life.
+func (f *flow) settledOver(c *conn) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return c != nil && f.status.settledOn == c
 }
 
 // has reports whether the peer is known to have everything up to an offset.
