@@ -50,7 +50,7 @@ type world struct {
 	shape       shape                // the topology now
 	may         map[int]map[int]bool // for each region: where its records may be, by all topologies so far
 	changes     int                  // of the topology
-	resolutions []resolved // of the end
+	resolutions []resolved           // of the end
 
 	notes sync.Mutex
 	log   strings.Builder
