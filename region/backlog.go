@@ -9,11 +9,11 @@ import (
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
-// Owed is what of a partition's own records some other region has not confirmed.
+// Owed is what of a partition's records, own ones and those that it forwards, some
+// other region has not confirmed.
 type Owed struct {
-	// After is the own offset up to which every destination has confirmed, NoOffset:
-	// nothing.
-	After rhumb.Offset
+	// First is the offset, in this log, of the first batch that some destination lacks.
+	First rhumb.Offset
 	// Sure is false while a destination has not told this process what it has: it
 	// may have more.
 	Sure bool
@@ -37,7 +37,7 @@ type BacklogStatus struct {
 	// one of them is told.
 	Refusing int
 	Why      string
-	// Dropped counts own offsets that were dropped although a destination had not
+	// Dropped counts offsets that were dropped although a destination had not
 	// confirmed them, since the process started; Last is the last time.
 	Dropped uint64
 	Last    *BacklogDrop
@@ -88,7 +88,7 @@ func (b *backlog) owed() func(rhumb.PartitionRef) (Owed, bool) {
 			}
 		}
 	}
-	return func(rhumb.PartitionRef) (Owed, bool) { return Owed{After: rhumb.NoOffset}, true }
+	return func(rhumb.PartitionRef) (Owed, bool) { return Owed{}, true }
 }
 
 // note publishes what one look at all partitions found.

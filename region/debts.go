@@ -33,16 +33,17 @@ type debt struct {
 func (r *Region) borrow(d *debt, keep shard.Retention, st *shard.PartitionState) (held bool, err error) {
 	d.free = d.due
 	hold, holds := r.holdOf(d.topic)
-	if d.owed.After+1 >= d.due || hold <= 0 {
+	if d.owed.First >= d.due || hold <= 0 {
 		return false, nil
 	}
-	b, ok, err := r.ownFrom(d, st, d.owed.After+1)
-	if err != nil || !ok || b.Envelope.First >= d.due {
+	first, err := d.shard.Read(st, Query{Partition: d.ref.ID, From: max(d.owed.First, st.LogStart), Limit: d.due, MaxBytes: 1})
+	if err != nil || len(first) == 0 {
 		return false, err
 	}
+	b := first[0]
 	d.free = st.LogStart
-	if d.owed.After+1 > st.LogStart {
-		keep.Limit = d.owed.After + 1
+	if d.owed.First > st.LogStart {
+		keep.Limit = d.owed.First
 		d.free = d.shard.Storage().RetentionStart(d.ref.ID, keep)
 	}
 	d.first, d.holds = time.UnixMilli(b.Envelope.AppendTime), holds
@@ -68,15 +69,6 @@ func (r *Region) holdOf(t rhumb.Topic) (hold time.Duration, holds bool) {
 		hold = time.Duration(*b.Hold)
 	}
 	return hold, b.Holds()
-}
-
-// ownFrom reads the first own batch that ends at or after an offset.
-func (r *Region) ownFrom(d *debt, st *shard.PartitionState, from rhumb.Offset) (Stored, bool, error) {
-	found, err := d.shard.ReadOrigin(st, OriginQuery{Partition: d.ref.ID, Region: r.cfg.Number, From: from, Limit: st.End, MaxBytes: 1})
-	if err != nil || len(found) == 0 {
-		return Stored{}, false, err
-	}
-	return found[0], true, nil
 }
 
 // since is from when on the time of a debt counts: a destination that has told this
@@ -163,7 +155,7 @@ func (r *Region) drop(ctx context.Context, d *debt, late bool, over int64) (free
 	if err != nil {
 		return 0, err
 	}
-	from := max(st.LogStart, d.owed.After+1)
+	from := max(st.LogStart, d.owed.First)
 	r.log.Warn("records that other regions lack were dropped", "topic", d.topic.String(), "partition", d.index,
 		"from", int64(from), "to", int64(start-1), "missing_in", names(d.owed.To), "reason", reason)
 	if start > from {
@@ -172,28 +164,35 @@ func (r *Region) drop(ctx context.Context, d *debt, late bool, over int64) (free
 	return int64(float64(d.bytes) * float64(start-d.free) / float64(max(1, d.due-d.free))), nil
 }
 
-// younger finds the first own batch of a debt that may still be kept: append times
-// rise with the offset.
+// youngerReads bounds what one look reads of a debt: the next one goes on there.
+const (
+	youngerReads = 64
+	youngerBytes = 1 << 20
+)
+
+// younger finds the first batch of a debt that may still be kept.
 func (r *Region) younger(d *debt, st *shard.PartitionState) (rhumb.Offset, error) {
 	limit := time.Now().Add(-d.span).UnixMilli()
-	lo, hi := d.owed.After+1, d.due
-	for lo < hi {
-		mid := lo + (hi-lo)/2
-		b, ok, err := r.ownFrom(d, st, mid)
-		switch {
-		case err != nil:
+	at := max(d.owed.First, st.LogStart)
+	for range youngerReads {
+		found, err := d.shard.Read(st, Query{Partition: d.ref.ID, From: at, Limit: d.due, MaxBytes: youngerBytes})
+		if err != nil {
 			return 0, err
-		case !ok || b.Envelope.First >= d.due || b.Envelope.AppendTime > limit:
-			hi = mid
-		default:
-			lo = b.Envelope.Last + 1
+		}
+		for _, b := range found {
+			if b.Envelope.AppendTime > limit {
+				return b.Base, nil
+			}
+			at = b.Base + (b.Envelope.Last - b.Envelope.First) + 1
+		}
+		if len(found) == 0 {
+			return d.due, nil // compaction took the rest
+		}
+		if at >= d.due {
+			break
 		}
 	}
-	b, ok, err := r.ownFrom(d, st, lo)
-	if err != nil || !ok {
-		return d.due, err
-	}
-	return min(b.Envelope.First, d.due), nil
+	return min(at, d.due), nil
 }
 
 // debtors lists the topics of debts, once each.

@@ -55,8 +55,8 @@ func pauseKey(peer rhumb.RegionName, space rhumb.Space) string {
 }
 
 // Pause stops the edges from this region to a peer, of one namespace or, with the
-// zero one, of all. What is under way is given up; the destination's log knows what
-// has come. Paused again, it stays as it is. Errors are of kind not found if no
+// zero one, of all. What is under way is given up within moments, and may still leave;
+// the destination's log knows what has come. Paused again, it stays as it is. Errors are of kind not found if no
 // such region is known.
 func (m *Manager) Pause(ctx context.Context, peer rhumb.RegionName, space rhumb.Space, by string) error {
 	l := m.link(peer)
@@ -104,8 +104,18 @@ func (m *Manager) alterPauses(ctx context.Context, change func(map[string]string
 		}
 		return all, change(all)
 	})
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	links := m.sorted()
+	m.mu.Unlock()
+	pauses := m.pauses()
+	for _, l := range links { // now, not when the manager looks again
+		l.setPauses(pauses[l.name])
+	}
 	m.wake()
-	return err
+	return nil
 }
 
 func noLink(peer rhumb.RegionName) error {

@@ -67,9 +67,10 @@ func (l *link) lower(shipped map[rhumb.PartitionRef]rhumb.Offset) {
 	}
 }
 
-// Owed tells which partitions owe own records to other regions: to those to which an
-// edge leads and that have not confirmed everything. nil before the links know the
-// policy. A region that the policy does not name any more is owed nothing.
+// Owed tells which partitions owe records to other regions: to those to which an edge
+// leads, and that have not confirmed all that it carries, forwarded records too. nil
+// before the links know the policy. A region that the policy does not name any more
+// is owed nothing.
 func (m *Manager) Owed() map[rhumb.PartitionRef]region.Owed {
 	m.mu.Lock()
 	known, links := m.sources != nil, m.sorted()
@@ -91,7 +92,7 @@ type claim struct {
 	source    *source
 	latest    bool // where the edge starts, if its start is not fixed yet
 	known     bool
-	confirmed rhumb.Offset
+	confirmed rhumb.Offset // of the origin
 }
 
 // claims lists what the link's peer may lack.
@@ -100,21 +101,19 @@ func (l *link) claims() []claim {
 	defer l.mu.Unlock()
 	var all []claim
 	for key, s := range l.sources {
-		e, edge := l.out[l.m.scopeOf(s.topic)]
-		if !edge {
-			continue
+		if e, edge := l.out[l.m.scopeOf(s.topic)]; edge && l.flows[key] == nil { // the edge is new
+			all = append(all, claim{source: s, latest: e.Start == configstore.StartLatest, confirmed: rhumb.NoOffset})
 		}
-		c := claim{source: s, latest: e.Start == configstore.StartLatest, confirmed: rhumb.NoOffset}
-		if f := l.flows[key]; f != nil {
-			f.mu.Lock()
-			settled := f.source.closed != nil && f.status.settledOn != nil
-			c.known, c.confirmed = f.status.known, f.status.confirmed
-			f.mu.Unlock()
-			if settled { // nothing more of it goes there
-				continue
-			}
+	}
+	for _, f := range l.flows {
+		c := claim{source: f.source, latest: f.latest}
+		f.mu.Lock()
+		settled := f.status.settledOn != nil
+		c.known, c.confirmed = f.status.known, f.status.confirmed
+		f.mu.Unlock()
+		if !settled { // else nothing more of it goes there
+			all = append(all, c)
 		}
-		all = append(all, c)
 	}
 	return all
 }
@@ -125,11 +124,8 @@ func (c *claim) enter(owed map[rhumb.PartitionRef]region.Owed, l *link) {
 	if !ok {
 		return
 	}
-	last, after := st.OwnLast, c.confirmed
-	if c.source.closed != nil {
-		last = min(last, c.source.closed.Last)
-	}
-	if !c.known {
+	after, own := c.confirmed, !c.source.copied
+	if own && !c.known {
 		start, fixed := st.Edges[l.number]
 		switch {
 		case fixed:
@@ -138,14 +134,32 @@ func (c *claim) enter(owed map[rhumb.PartitionRef]region.Owed, l *link) {
 			return
 		}
 	}
-	if after = max(after, c.source.from-1); last <= after {
+	last := st.OwnLast
+	if own {
+		after = max(after, c.source.from-1)
+	} else {
+		w, _ := markOf(&st, c.source.origin, c.source.life)
+		last, after = w.Offset, max(after, w.Floor)
+	}
+	if c.source.closed != nil {
+		last = min(last, c.source.closed.Last)
+	}
+	if last <= after {
 		return
+	}
+	found, err := l.m.cfg.Region.ReadOrigin(c.source.ref, originQuery{Partition: c.source.ref.ID, Region: c.source.origin, Life: c.source.life,
+		From: after + 1, Limit: st.End, MaxBytes: 1})
+	switch {
+	case err != nil: // it is not known: all of it
+		found = []stored{{Base: st.LogStart}}
+	case len(found) == 0:
+		return // what is missing there is gone here already
 	}
 	o, had := owed[c.source.ref]
 	if !had {
-		o = region.Owed{After: after, Sure: true}
+		o = region.Owed{First: found[0].Base, Sure: true}
 	}
-	o.After, o.Sure = min(o.After, after), o.Sure && c.known
+	o.First, o.Sure = min(o.First, found[0].Base), o.Sure && c.known
 	if !slices.Contains(o.To, l.name) {
 		o.To = append(o.To, l.name)
 	}

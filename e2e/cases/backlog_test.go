@@ -10,6 +10,7 @@ import (
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/relay"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -37,6 +38,7 @@ func away(t *testing.T, hold time.Duration, at configstore.AtLimit, story func(m
 		ms.everywhere(orders, 1)
 		us.produce(orders, 0, "before")
 		ms.untilCopied(us, eu, orders, 0)
+		ms.pass(time.Second) // us has heard of it
 		ms.path(us, eu, relay.Settings{Cut: true})
 		us.produce(orders, 0, "a1", "a2")
 		story(ms, us, eu)
@@ -217,5 +219,110 @@ func TestG08NeverConnectedIsOwedEverything(t *testing.T) {
 		ms.everywhere(orders, 1)
 		ms.untilCopied(us, eu, orders, 0)
 		ms.same(us, eu, []string{"first"})
+	})
+}
+
+// TestG08RelayHoldsWhatItForwards: a region in the middle of a chain keeps what it has
+// to hand on, which its own retention would drop, for the next one that is away.
+func TestG08RelayHoldsWhatItForwards(t *testing.T) {
+	t.Parallel()
+	names := []rhumb.RegionName{"us", "eu", "ap"}
+	run(t, names, func(ms *mesh, nodes []*node) {
+		us, eu, ap := nodes[0], nodes[1], nodes[2]
+		_, err := ms.writer.PutNamespace(ms.ctx, rhumb.DefaultTenant, rhumb.DefaultNamespace, func(n *configstore.Namespace) error {
+			n.Topology = &configstore.Topology{Chain: names}
+			return nil
+		})
+		ms.must(err)
+		ms.backlog(time.Hour, configstore.AtLimitGap)
+		us.create(orders, 1, brief)
+		ms.everywhere(orders, 1)
+		us.produce(orders, 0, "before")
+		ms.until("all the way", func() bool { return ms.copied(us, ap, orders, 0) })
+		ms.pass(time.Second) // eu has heard of it
+		ms.path(eu, ap, relay.Settings{Cut: true})
+		us.produce(orders, 0, "a1", "a2")
+		ms.untilCopied(us, eu, orders, 0)
+		ms.pass(10 * time.Minute)
+		if at := us.logStart(); at != 3 {
+			t.Errorf("us keeps from %d on, want 3: eu has confirmed everything", at)
+		}
+		if at := eu.logStart(); at != 1 {
+			for _, l := range eu.running.Links().Status().Links {
+				t.Logf("%s %s %+v", l.Peer, l.State, l.Partitions)
+			}
+			t.Fatalf("eu keeps from %d on, want 1: ap lacks the rest; owed %+v", at, eu.running.Links().Owed())
+		}
+		ms.path(eu, ap, near)
+		ms.until("all the way", func() bool { return ms.copied(us, ap, orders, 0) })
+		if st, _ := ap.region().State(ap.partition(orders, 0).Ref); st.End != 3 {
+			t.Errorf("ap has stored %d records, want 3", st.End)
+		}
+		if gaps := ap.region().Gaps(ap.partition(orders, 0).Ref); len(gaps) > 0 {
+			t.Errorf("gaps %+v", gaps)
+		}
+	})
+}
+
+// TestPausedLinkIsAProblemAfterAWhile: a pause that somebody may have forgotten shows
+// in the region's health, after a restart too, and in what retention keeps.
+func TestPausedLinkIsAProblemAfterAWhile(t *testing.T) {
+	pair(t, func(ms *mesh, us, eu *node) {
+		us.produce(orders, 0, "before")
+		ms.untilCopied(us, eu, orders, 0)
+		ms.must(us.running.Links().Pause(ms.ctx, "eu", rhumb.DefaultSpace, "ann"))
+		ms.pass(time.Second) // what is under way may still leave
+		us.produce(orders, 0, "after")
+		ms.pass(time.Minute)
+		if ms.copied(us, eu, orders, 0) || us.problem("link eu", "paused") != "" {
+			t.Fatalf("copied %v, problem %q, flow %+v, pauses %+v", ms.copied(us, eu, orders, 0), us.problem("link eu", "paused"), us.flow(eu, orders, 0), us.running.Links().Status().Links[0].Pauses)
+		}
+		us.kill()
+		us.start()
+		ms.pass(20 * time.Minute)
+		if text := us.problem("link eu", "paused"); !strings.Contains(text, "ann") || !strings.Contains(text, "rhumb link resume") {
+			t.Fatalf("health says %q", text)
+		}
+		if ms.copied(us, eu, orders, 0) {
+			t.Fatal("it flows")
+		}
+		ms.must(us.running.Links().Resume(ms.ctx, "eu", rhumb.DefaultSpace))
+		ms.untilCopied(us, eu, orders, 0)
+		ms.same(us, eu, []string{"before", "after"})
+	})
+}
+
+// TestG17SkippedRecordsAreAGapInRealRegions: an operator skips what a slow edge has not
+// carried. The destination keeps it as a gap, with reason and name, over a restart, and
+// has everything behind it.
+func TestG17SkippedRecordsAreAGapInRealRegions(t *testing.T) {
+	pair(t, func(ms *mesh, us, eu *node) {
+		us.produce(orders, 0, "before")
+		ms.untilCopied(us, eu, orders, 0)
+		_, err := ms.writer.PutNamespace(ms.ctx, rhumb.DefaultTenant, rhumb.DefaultNamespace, func(n *configstore.Namespace) error {
+			n.Topology.Rate = "1000"
+			return nil
+		})
+		ms.must(err)
+		ms.pass(10 * time.Second)
+		for range 10 {
+			us.produce(orders, 0, strings.Repeat("x", 5000))
+		}
+		us.produce(orders, 0, "last")
+		ms.pass(5 * time.Second)
+		done, err := us.running.Links().Skip(ms.ctx, replicator.SkipRequest{Peer: "eu", Partition: rhumb.Partition{Topic: orders}, To: 11, By: "ann"}, false)
+		if err != nil || !done.Done || done.To != 10 {
+			t.Fatalf("%+v, %v", done, err)
+		}
+		ms.untilCopied(us, eu, orders, 0)
+		eu.kill()
+		eu.start()
+		gaps := eu.region().Gaps(eu.partition(orders, 0).Ref)
+		if len(gaps) != 1 || gaps[0].To != 10 || gaps[0].From > 5 || gaps[0].Reason != rhumb.ReasonSkipped || gaps[0].By != "ann" {
+			t.Errorf("gaps %+v", gaps)
+		}
+		if got := eu.from(us, orders, 0); got[0] != "before" || got[len(got)-1] != "last" {
+			t.Errorf("eu has %d records", len(got))
+		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"runtime"
 	"strings"
@@ -52,8 +53,9 @@ type world struct {
 	changes     int                  // of the topology
 	resolutions []resolved           // of the end
 
-	notes sync.Mutex
-	log   strings.Builder
+	notes     sync.Mutex
+	log       strings.Builder
+	lagChecks int // flows whose lag was held against the truth
 }
 
 func newWorld(seed uint64, p plan) (*world, error) {
@@ -172,8 +174,11 @@ func (w *world) run() error {
 }
 
 func (w *world) play() error {
+	rng := rand.New(rand.NewPCG(w.seed, 0x6c6167))
 	for _, e := range w.plan.schedule(w.seed) {
-		time.Sleep(time.Until(w.start.Add(e.at)))
+		if err := w.sleepUntil(w.start.Add(e.at), rng); err != nil {
+			return err
+		}
 		w.note("FAULT %s", e)
 		if err := w.do(e); err != nil {
 			return fmt.Errorf("%s: %w", e, err)
