@@ -35,7 +35,8 @@
 // nothing at all for a key seen before, went back (it was restored from an old
 // copy, say). Then nothing of it is taken, the last good copy stays in force,
 // writes are refused, and [Status] names the keys. A store of another mesh is
-// refused by UUID in the same way.
+// refused by UUID in the same way. [View.Restore] puts back what this region saw,
+// when an operator says so; a [Store] that can take it is a [Restorer].
 //
 // The comparison is sound because the documents of a View are read one list at a
 // time, in order: a watch only wakes the reader, so a late delivery of an old
