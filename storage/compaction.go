@@ -199,12 +199,30 @@ func (s *Store) dueTargets(now time.Time) (due []target, err error) {
 			if err != nil {
 				return nil, err
 			}
+			sh.endOverdue(t, now)
 			if len(t.parts) > 0 && t.policy.Due(&t.state, load, now) {
 				due = append(due, *t)
 			}
 		}
 	}
 	return due, nil
+}
+
+// endOverdue has the log begin a new file if the active one holds a record that a pass
+// should have seen by now: only files that are closed and settled are looked at.
+func (sh *Shard) endOverdue(t *target, now time.Time) {
+	r := t.view.Unsettled()
+	if r == nil || t.policy.MaxLag <= 0 || r.RetentionTime() > now.Add(-t.policy.MaxLag).UnixMilli() {
+		return
+	}
+	file := r.File
+	if file == 0 {
+		_, loc, _ := sh.entries.lookup(r.Raft)
+		file = loc.File
+	}
+	if file != 0 {
+		sh.store.log.EndFile(file)
+	}
 }
 
 // load finds the parts that a pass may touch, and what they hold.

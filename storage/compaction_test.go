@@ -407,3 +407,48 @@ func TestCompactionKeepsToItsLimits(t *testing.T) {
 		}
 	})
 }
+
+// TestMaxLagEndsTheFile: a record that is overdue does not wait until its log file is
+// full; the next entry of anything begins a new one, and the partition is compacted.
+func TestMaxLagEndsTheFile(t *testing.T) {
+	for _, lag := range []time.Duration{0, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			fs := vfs.NewMem(vfs.MemConfig{})
+			n := start(t, testConfig(fs))
+			d := newDriver(t, n.store.Shard(1))
+			w := newKeyWriter(1, 3)
+			var entries []*raftpb.Entry
+			write := func() {
+				e := w.entry()
+				d.save(e)
+				if err := d.sh.Apply(decodeEntry(e)); err != nil {
+					t.Fatal(err)
+				}
+				entries = append(entries, e)
+				synctest.Wait()
+			}
+			for range 20 {
+				write()
+			}
+			files := len(n.store.log.Files())
+			policy := func() {
+				d.sh.SetCompaction(1, &Compaction{Limit: w.next[1], Policy: compact.Policy{MaxLag: lag, DirtyRatio: .1}})
+				<-time.After(time.Minute) // of the bubble
+				synctest.Wait()
+			}
+			policy()
+			write()
+			policy()
+			more, passes := len(n.store.log.Files())-files, n.store.CompactionStats().Passes
+			if lag > 0 && (more != 1 || passes == 0) || lag == 0 && (more != 0 || passes != 0) {
+				t.Errorf("lag %v: %d more files, %d passes", lag, more, passes)
+			}
+			written := writtenBy(t, entries)
+			checkKeyed(t, d.sh, 1, written[1])
+			n.close() // or the entries would have to be applied again
+			n = start(t, testConfig(fs))
+			defer n.close()
+			checkKeyed(t, n.store.Shard(1), 1, written[1])
+		})
+	}
+}

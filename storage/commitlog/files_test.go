@@ -138,3 +138,31 @@ func TestLastIndexFollowsCancelling(t *testing.T) {
 	// second's checkpoint and what the second cancels.
 	check("[map[1:2] map[1:4]]")
 }
+
+// TestEndFileBeginsANewOne with the next frame, once, and only for the active file; a
+// restart finds what both hold.
+func TestEndFileBeginsANewOne(t *testing.T) {
+	cfg := Config{FS: vfs.NewMem(vfs.MemConfig{}), FileSize: 64 << 10}
+	l := start(t, cfg)
+	file := func(i uint64) uint64 {
+		return l.save(&Frame{Kind: KindEntries, Entries: entries(i, 1, "x")})[0].File
+	}
+	first := file(1)
+	l.EndFile(first + 7)
+	if got := file(2); got != first {
+		t.Errorf("a file that is not there ended file %d", first)
+	}
+	l.EndFile(first)
+	second := file(3)
+	if got := file(4); second != first+1 || got != second {
+		t.Errorf("files %d, then %d, behind %d", second, got, first)
+	}
+	if infos := l.Files(); len(infos) != 2 || !infos[0].Closed {
+		t.Errorf("files %+v", infos)
+	}
+	l.stopped()
+	l = start(t, cfg)
+	if lines := replayed(t, l.Log, 0); len(lines) < 4 {
+		t.Errorf("after a restart: %q", lines)
+	}
+}

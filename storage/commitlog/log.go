@@ -58,6 +58,8 @@ type Log struct {
 	timerArmed  bool
 	waiters     []flushWaiter
 
+	endFile uint64 // the file that EndFile named last
+
 	prep    prepState
 	refused []refusal
 
@@ -207,6 +209,13 @@ func (l *Log) Flush(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// EndFile has the next frame begin a new file if that one is the active one by then.
+func (l *Log) EndFile(file uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endFile = file
 }
 
 // Flushed tells how far the log is on disk.

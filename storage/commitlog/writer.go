@@ -17,6 +17,7 @@ type writer struct {
 	firstFrame int64
 	tail       Mark // end of the last frame of the file before the active one
 	nextID     uint64
+	endFile    uint64 // is to have no more frames; of Log.endFile when the round began
 
 	// Reused from round to round.
 	arena   []byte   // headers, tables, small data, padding
@@ -95,6 +96,7 @@ func (l *Log) takeRound() (flushed Mark, ok bool) {
 		n++
 	}
 	l.queueBytes -= bytes
+	l.w.endFile = l.endFile
 	if n == len(l.queue) {
 		l.queue, l.writing = l.writing[:0], l.queue
 	} else {
@@ -118,7 +120,8 @@ func (l *Log) writeRound(round []*request, mark Mark) error {
 	w.begin(need)
 	locs := make([]Location, 0, entries) // one for the round: callers keep them
 	for _, r := range round {
-		if w.file == nil || w.pos > w.firstFrame && w.pos+aligned(r.size) > l.cfg.FileSize {
+		full := w.file == nil || w.pos+aligned(r.size) > l.cfg.FileSize || w.file.id == w.endFile
+		if w.file == nil || w.pos > w.firstFrame && full {
 			if err := l.rotate(mark); err != nil {
 				return err
 			}

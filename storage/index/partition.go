@@ -216,6 +216,19 @@ func (p *Partition) View() View {
 	return v
 }
 
+// Unsettled gives the first batch that has not settled, nil if there is none.
+func (v *View) Unsettled() *Ref {
+	for _, c := range v.chunks {
+		if len(c.refs) > 0 {
+			return &c.refs[0]
+		}
+	}
+	if len(v.tail.refs) > 0 {
+		return &v.tail.refs[0]
+	}
+	return nil
+}
+
 // Parts gives the settled parts.
 func (p *Partition) Parts() []*Part { return p.parts }
 
