@@ -13,6 +13,9 @@ import (
 type shape struct {
 	name  string
 	edges []configstore.EdgeSpec
+	// topology says the same in a named shape, which is then applied as a topology
+	// file; nil: the edges are.
+	topology *configstore.Topology
 }
 
 func regionName(i int) rhumb.RegionName { return rhumb.RegionName(fmt.Sprintf("r%d", i)) }
@@ -31,14 +34,14 @@ func plain(from, to int) []configstore.EdgeSpec {
 // shapes are the topologies that the runs of five regions go through: those of the
 // named shapes, and custom ones in which a record has several ways.
 var shapes = []shape{
-	{"chain", slices.Concat(one(0, 1), one(1, 2), one(2, 3), one(3, 4))},
-	{"ring", slices.Concat(one(0, 1), one(1, 2), one(2, 3), one(3, 4), one(4, 0))},
-	{"ring both ways", slices.Concat(both(0, 1), both(1, 2), both(2, 3), both(3, 4), both(4, 0))},
-	{"ring and hub", slices.Concat(one(1, 2), one(2, 3), one(3, 4), one(4, 1), both(0, 1), both(0, 3))},
-	{"redundant paths", slices.Concat(one(0, 1), one(0, 2), one(0, 3), one(1, 4), one(2, 4), one(3, 4), plain(0, 4))},
-	{"custom", slices.Concat(plain(0, 1), plain(2, 1), both(1, 3), one(3, 4), plain(4, 0))},
-	{"chain backwards", slices.Concat(one(4, 3), one(3, 2), one(2, 1), one(1, 0))},
-	{"all forward", everyTwo()},
+	{name: "chain", edges: slices.Concat(one(0, 1), one(1, 2), one(2, 3), one(3, 4))},
+	{name: "ring", edges: slices.Concat(one(0, 1), one(1, 2), one(2, 3), one(3, 4), one(4, 0))},
+	{name: "ring both ways", edges: slices.Concat(both(0, 1), both(1, 2), both(2, 3), both(3, 4), both(4, 0))},
+	{name: "ring and hub", edges: slices.Concat(one(1, 2), one(2, 3), one(3, 4), one(4, 1), both(0, 1), both(0, 3))},
+	{name: "redundant paths", edges: slices.Concat(one(0, 1), one(0, 2), one(0, 3), one(1, 4), one(2, 4), one(3, 4), plain(0, 4))},
+	{name: "custom", edges: slices.Concat(plain(0, 1), plain(2, 1), both(1, 3), one(3, 4), plain(4, 0))},
+	{name: "chain backwards", edges: slices.Concat(one(4, 3), one(3, 2), one(2, 1), one(1, 0))},
+	{name: "all forward", edges: everyTwo()},
 }
 
 func everyTwo() (edges []configstore.EdgeSpec) {
@@ -102,12 +105,7 @@ func (s shape) linked(a, b int) bool { return s.direct(a, b) || s.direct(b, a) }
 // change makes a shape the policy.
 func (w *world) change(s shape) error {
 	w.note("FAULT the topology becomes: %s", s.name)
-	writer := configstore.NewWriter(w.store, "sim")
-	_, err := writer.PutNamespace(context.Background(), rhumb.DefaultTenant, rhumb.DefaultNamespace, func(n *configstore.Namespace) error {
-		n.Topology = &configstore.Topology{Edges: s.edges}
-		return nil
-	})
-	if err != nil {
+	if err := s.apply(configstore.NewWriter(w.store, "sim")); err != nil {
 		return err
 	}
 	if w.may == nil {
@@ -122,4 +120,25 @@ func (w *world) change(s shape) error {
 	w.shape = s
 	w.changes++
 	return nil
+}
+
+// apply stores the shape as a policy: a named one as a topology file says it.
+func (s shape) apply(writer *configstore.Writer) error {
+	ctx := context.Background()
+	if s.topology == nil {
+		_, err := writer.PutNamespace(ctx, rhumb.DefaultTenant, rhumb.DefaultNamespace, func(n *configstore.Namespace) error {
+			n.Topology = &configstore.Topology{Edges: s.edges}
+			return nil
+		})
+		return err
+	}
+	space := configstore.Namespace{Tenant: rhumb.DefaultTenant, Name: rhumb.DefaultNamespace, Topology: s.topology}
+	done, err := writer.ApplyTopology(ctx, &configstore.TopologyFile{Tenants: map[rhumb.Tenant]configstore.FileTenant{
+		rhumb.DefaultTenant: {Tenant: configstore.Tenant{Name: rhumb.DefaultTenant}, Namespaces: map[rhumb.Namespace]configstore.FileNamespace{
+			rhumb.DefaultNamespace: {Namespace: space}}},
+	}}, false, nil)
+	if err == nil && !done.Complete {
+		err = fmt.Errorf("not applied: %s", done.Error)
+	}
+	return err
 }
