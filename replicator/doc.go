@@ -46,6 +46,17 @@
 // come first served: records up to five seconds old go before older ones, which
 // get at least one turn in eight.
 //
+// An edge with a rate has a limiter of its own: sessions take one of its few slots
+// before they read, new data first, and wait for its pace before their turn, so that
+// they hold nothing meanwhile that other edges need.
+//
+// # What operators do
+//
+// Pauses are settings of the source region; a paused flow has no session. A skip is
+// an order for the next session of a flow: it says a gap up to a batch border, and is
+// done when the destination has confirmed that. Neither is remembered anywhere else.
+// A refusal stays with its flow until the destination gets past it.
+//
 // # A session that fails
 //
 // A refusal stops its partition alone; the flow tries again with back-off, and
