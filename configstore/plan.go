@@ -189,7 +189,10 @@ func wanted(now *picture, f *TopologyFile, prune bool) *picture {
 	}
 	for _, t := range f.Tenants {
 		doc := now.tenants[t.Name]
-		doc.Name, doc.AllowedRegions = t.Name, t.AllowedRegions
+		doc.Name = t.Name
+		if t.AllowedRegions != nil || prune {
+			doc.AllowedRegions = t.AllowedRegions
+		}
 		next.tenants[t.Name] = doc
 		for _, n := range t.Namespaces {
 			doc := n.Namespace
@@ -219,7 +222,8 @@ func (p *picture) check(f *TopologyFile) error {
 				return invalid(at.field, "region %q is not registered", string(at.region))
 			}
 		}
-		a.Tenant = &t.Tenant
+		tenant := p.tenants[t.Name]
+		a.Tenant = &tenant
 		for _, n := range sortedValues(t.Namespaces, func(x, y FileNamespace) int { return cmp.Compare(x.Name, y.Name) }) {
 			if err := under(namespacePath(t.Name, n.Name), a.checkPlaces(t.Name, n.places())); err != nil {
 				return err
@@ -230,7 +234,7 @@ func (p *picture) check(f *TopologyFile) error {
 				}
 			}
 		}
-		if err := p.checkOthers(&t); err != nil {
+		if err := p.checkOthers(&tenant); err != nil {
 			return err
 		}
 	}
@@ -239,7 +243,7 @@ func (p *picture) check(f *TopologyFile) error {
 
 // checkOthers refuses to take a region away from a tenant that what the file does
 // not name needs.
-func (p *picture) checkOthers(t *FileTenant) error {
+func (p *picture) checkOthers(t *Tenant) error {
 	refuse := func(what string, places []place) error {
 		for _, at := range places {
 			if !t.Allows(at.region) {

@@ -88,6 +88,9 @@ func TestPlanSaysWhatApplyDoes(t *testing.T) {
 	if len(v.Edges()) != 4 {
 		t.Errorf("edges %v", v.Edges())
 	}
+	if p := a.plan(`{"tenants":{"acme":{"namespaces":{"more":{}}}}}`, false); len(p.Steps) != 1 {
+		t.Errorf("a file that does not say which regions the tenant may use changes them: %v", stepTexts(p))
+	}
 	p = a.plan(fanIn, true)
 	if got, want := stepTexts(p), []string{"remove namespace acme/n"}; !slices.Equal(got, want) {
 		t.Fatalf("with pruning: %q, want %q", got, want)

@@ -17,8 +17,9 @@ import (
 //	      "topology": {…}, "retention": {…}, …,
 //	      "topics": {TOPIC: {"topology": {…}, "retention": {…}}}}}}}}
 //
-// What it names, it says whole: a field that it leaves out is left out. What it
-// does not name stays as it is.
+// A namespace or topic that it names, it says whole: a field that it leaves out is
+// left out. What it does not name stays as it is, the allowed regions of a tenant
+// too: that a file is about a namespace must not open the tenant to all regions.
 type TopologyFile struct {
 	Tenants map[rhumb.Tenant]FileTenant
 }

@@ -141,7 +141,7 @@ func (d drawing) text(w io.Writer) error {
 			case k+1 < len(f.Edges) && f.Edges[k+1].From == e.From:
 				from += strings.Repeat(" ", wide-len(from)) + " ┬"
 			default:
-				from += strings.Repeat(" ", wide-len(from)) + " ─"
+				from += strings.Repeat(" ", wide-len(from)) + " " + arrow(e)[:len("─")]
 			}
 			fmt.Fprintf(&b, "  %s%s %s%s\n", from, arrow(e), f.label(e.To), remark(e))
 		}
