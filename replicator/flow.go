@@ -55,6 +55,7 @@ type flowStatus struct {
 	known       bool
 	confirmed   rhumb.Offset
 	confirmedAt time.Time
+	sent        rhumb.Offset
 	rebuilds    uint64
 	served      bool   // a session was taken since the peer last refused one for another path
 	via         string // what the peer said of that path
@@ -79,7 +80,7 @@ func newFlow(l *link, s *source, e configstore.Edge) *flow {
 	f.ended, f.end = context.WithCancelCause(context.Background())
 	f.halted, f.halt = context.WithCancelCause(context.Background())
 	f.forget()
-	f.status = flowStatus{state: SessionDisconnected, since: time.Now(), confirmed: rhumb.NoOffset, oldestFor: rhumb.NoOffset - 1}
+	f.status = flowStatus{state: SessionDisconnected, since: time.Now(), confirmed: rhumb.NoOffset, sent: rhumb.NoOffset, oldestFor: rhumb.NoOffset - 1}
 	return f
 }
 
@@ -315,6 +316,7 @@ func (f *flow) become(s SessionState) {
 func (f *flow) note(st session.Status) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.status.sent = st.Sent
 	state := f.status.state
 	switch st.State {
 	case session.Idle:

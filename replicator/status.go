@@ -158,7 +158,8 @@ type PartitionStatus struct {
 	Lag         Lag                `json:"lag"`
 	Confirmed   rhumb.Offset       `json:"confirmed"` // the destination's watermark, NoOffset if not known
 	ConfirmedAt time.Time          `json:"confirmed_at,omitzero"`
-	End         rhumb.Offset       `json:"end"` // last own offset that may leave
+	Sent        rhumb.Offset       `json:"sent"` // up to here everything went out, or was nothing to send
+	End         rhumb.Offset       `json:"end"`  // last own offset that may leave
 	Rebuilds    uint64             `json:"rebuilds,string"`
 	LastError   string             `json:"last_error,omitempty"`
 	LastErrorAt time.Time          `json:"last_error_at,omitzero"`

@@ -182,7 +182,7 @@ func linkCheck(a *asking) *cobra.Command {
 }
 
 func checkTable(w io.Writer, found api.LinkChecks) {
-	row(w, "CHECK", "ADDRESS", "", "FOUND")
+	row(w, "CHECK", "ADDRESS", "RESULT", "FOUND")
 	for _, c := range found.Checks {
 		word := "ok"
 		if !c.OK {

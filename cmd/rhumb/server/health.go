@@ -124,7 +124,7 @@ func outbound(self rhumb.RegionNumber, p replicator.PartitionStatus) admin.LinkP
 	return admin.LinkPartition{
 		Limited: p.Limited, Refused: refused,
 		Out: true, Topic: p.Topic, Partition: p.Partition, Region: self, Life: p.Life, State: string(p.State),
-		End: p.End, Confirmed: p.Confirmed, LagRecords: p.Lag.Records, LagBytes: p.Lag.Bytes, Lag: p.Lag.Age,
+		End: p.End, Sent: p.Sent, Confirmed: p.Confirmed, LagRecords: p.Lag.Records, LagBytes: p.Lag.Bytes, Lag: p.Lag.Age,
 		LastError: cmp.Or(p.LastError, p.Standby), LastErrorAt: p.LastErrorAt,
 	}
 }
