@@ -3,6 +3,7 @@ package region
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -84,8 +85,8 @@ func (d *debt) since(began time.Time) time.Time {
 // disk, all together. It gives those that stay.
 func (r *Region) collect(ctx context.Context, debts []debt) ([]debt, error) {
 	slices.SortStableFunc(debts, func(a, b debt) int { return a.first.Compare(b.first) })
-	limit := int64(0)
-	if disk, err := r.Disk(); err == nil {
+	limit := int64(math.MaxInt64) // a disk that cannot be asked is no reason to drop anything
+	if disk, err := r.Disk(); err == nil && disk.Total > 0 {
 		limit = int64(disk.Total / 100 * uint64(r.cfg.HoldShare))
 	}
 	over := -limit

@@ -2,6 +2,7 @@ package cases
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -157,6 +158,11 @@ func TestG31ProducersGoOnOnceTheBacklogIsGone(t *testing.T) {
 // than it may, however short it has been kept.
 func TestG13DiskShareLimitsTheBacklog(t *testing.T) {
 	away(t, time.Hour, configstore.AtLimitGap, func(ms *mesh, us, eu *node) {
+		us.fs.SetUsage(func() (vfs.Usage, error) { return vfs.Usage{}, errors.New("the disk does not say") })
+		ms.pass(5 * time.Minute)
+		if b := us.region().Backlog(); b.Dropped != 0 || us.logStart() != 1 {
+			t.Fatalf("a disk that does not answer: backlog %+v", b)
+		}
 		us.fs.SetUsage(func() (vfs.Usage, error) { return vfs.Usage{Total: 40_000, Free: 30_000}, nil })
 		for range 20 {
 			us.produce(orders, 0, strings.Repeat("x", 1000))
