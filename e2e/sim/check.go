@@ -172,7 +172,7 @@ func (w *world) checkComplete(source, dest copyOf, have map[rhumb.Origin]bool) e
 }
 
 // checkEdges: every foreign record is of a life that began in another region, or in
-// this one before it lost its disk, under the same name and deletion count (I4).
+// this one before it lost it with its disk, under the same name and deletion count (I4).
 func (w *world) checkEdges(copies []copyOf) error {
 	for _, c := range copies {
 		for _, r := range c.records {
@@ -183,7 +183,7 @@ func (w *world) checkEdges(copies []copyOf) error {
 			switch {
 			case !known:
 				return fmt.Errorf("I4: r%d holds %s of a life that nobody began", c.region, r.origin)
-			case b.region == c.region && !w.truth.isLost(r.origin.Life):
+			case b.region == c.region && !w.truth.isTainted(r.origin.Life):
 				return fmt.Errorf("I4: r%d: %s came back to where it was published", c.region, r.origin)
 			case !w.may[b.region][c.region]:
 				return fmt.Errorf("I4: r%d holds %s of r%d, whose records no topology so far brings there", c.region, r.origin, b.region)

@@ -125,7 +125,7 @@ func (w *world) restore(e event) error {
 // does.
 func (w *world) rebuild(e event) error {
 	return w.switchOff(e.a, func(h *host) error {
-		w.truth.taint(e.a, lostWithDisk)
+		w.truth.taint(e.a, "lost with its disk")
 		h.crash(w.seed)
 		h.wipe()
 		h.backup = nil

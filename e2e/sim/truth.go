@@ -14,9 +14,6 @@ type acked struct {
 	values []string
 }
 
-// lostWithDisk is why lives of a rebuilt region are tainted.
-const lostWithDisk = "lost with its disk"
-
 // truth is what the world knows and no region does: what clients were told, and
 // which lives an operator broke.
 type truth struct {
@@ -93,13 +90,6 @@ func (t *truth) taint(region int, why string) {
 			t.tainted[l] = why
 		}
 	}
-}
-
-// isLost reports whether a life's region lost it with its disk.
-func (t *truth) isLost(l rhumb.Life) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.tainted[l] == lostWithDisk
 }
 
 func (t *truth) isTainted(l rhumb.Life) bool {
