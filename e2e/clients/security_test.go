@@ -46,8 +46,8 @@ func startGuarded(t *testing.T, session string) *guarded {
 		t.Fatal(err)
 	}
 	more := fmt.Sprintf(`listeners:
-  - {name: login, protocol: kafka, bind: "%s", tls: {cert: us.crt, key: us.key}, sasl: {session: %s}}
-  - {name: certificate, protocol: kafka, bind: "%s", tls: {ca: ca.crt, cert: us.crt, key: us.key}}
+  - {name: login, protocol: kafka, bind: "%s", tls: {cert: region-us.crt, key: region-us.key}, sasl: {session: %s}}
+  - {name: certificate, protocol: kafka, bind: "%s", tls: {ca: ca.crt, cert: region-us.crt, key: region-us.key}}
 `, g.sasl, session, g.certs)
 	if err := os.WriteFile(us.Config, []byte(strings.Replace(string(file), "listeners:\n", more, 1)), 0o644); err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func (g *guarded) renew() {
 	g.t.Helper()
 	pair, err := g.ca().IssueRegion(rhumb.RegionName("us"), []string{"127.0.0.1"}, time.Hour)
 	if err == nil {
-		err = pair.Save(filepath.Join(g.Dir, "us.crt"), filepath.Join(g.Dir, "us.key"))
+		err = pair.Save(filepath.Join(g.Dir, "region-us.crt"), filepath.Join(g.Dir, "region-us.key"))
 	}
 	if err != nil {
 		g.t.Fatal(err)
