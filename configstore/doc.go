@@ -28,6 +28,13 @@
 // [View] is one region's picture of the store: it survives a store that is
 // down, is silent, belongs to another mesh or went back in time.
 //
+// # Topologies
+//
+// A [Topology] is a named shape; [Compile] makes edges of it and is pure. A topic's
+// document may have one of its own, in place of its namespace's. A [TopologyFile]
+// says many documents at once: [Writer.PlanTopology] compares it with what is
+// stored, [Writer.ApplyTopology] stores it, one document after the other.
+//
 // # A store that went back
 //
 // A View remembers the highest version and the content hash of each document.

@@ -104,3 +104,43 @@ func TestGoldenUser(t *testing.T) {
 	}
 	golden(t, "mesh-2", m.JSON)
 }
+
+// TestGoldenTopologies freezes the JSON of every shape, of a namespace's roles and
+// regions, and of a topic's own policy, which came after the first last good copy.
+func TestGoldenTopologies(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
+	month := int64(30 * 24 * 3_600_000)
+	abc := []rhumb.RegionName{"a", "b", "c"}
+	var all bytes.Buffer
+	for _, topology := range []*Topology{
+		{FanIn: &FanIn{From: abc[:2], To: "c"}, Rate: "10MB"}, {FanOut: &FanOut{From: "a", To: abc[1:]}, Start: StartLatest},
+		{ActiveStandby: &ActiveStandby{Active: "a", Standby: abc[1:]}}, {Chain: abc}, {Ring: abc, Rate: "4096"},
+		{Edges: []EdgeSpec{{From: "a", To: "b", Forward: true, Start: StartLatest, Rate: "1MiB/s"}, {From: "b", To: "a"}}}, {Edges: []EdgeSpec{}},
+	} {
+		n := &Namespace{Tenant: "t", Name: "n", Topology: topology, Generation: 2, Regions: map[rhumb.RegionName]RegionPolicy{"c": {Retention: &Retention{Milliseconds: &month}}}}
+		d, err := encode(n, nil, "golden", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(append(d.JSON, '\n'))
+	}
+	d, err := encode(&Topic{Topic: rhumb.Topic{Tenant: "t", Namespace: "n", Name: "x"}, Topology: &Topology{FullMesh: []rhumb.RegionName{}}, Retention: &Retention{Bytes: &month}}, nil, "golden", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.Write(append(d.JSON, '\n'))
+	lines := bytes.Split(bytes.TrimSpace(golden(t, "topologies-1", all.Bytes())), []byte("\n"))
+	for i, line := range lines {
+		key := NamespaceKey("t", "n")
+		if i == len(lines)-1 {
+			key = TopicKey(rhumb.Topic{Tenant: "t", Namespace: "n", Name: "x"})
+		}
+		d, err := ParseDocument(key, line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := newPicture().put(d); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}

@@ -104,6 +104,35 @@ func TestPlanSaysWhatApplyDoes(t *testing.T) {
 	a.applied(fanIn, false) // over tombstones
 }
 
+// TestG86WhatAFileDoesNotNameStays: namespaces, topics and tenants that somebody made
+// by another way are not taken away by a file that knows nothing of them. Only
+// pruning does, and the plan says so first; no record is deleted by it, and topics'
+// counts and partitions are left alone.
+func TestG86WhatAFileDoesNotNameStays(t *testing.T) {
+	a := small(t)
+	a.ok(a.tenant("other", "us"))
+	topic := rhumb.Topic{Tenant: "acme", Namespace: "n", Name: "x"}
+	_, err := a.PutTopic(t.Context(), topic, func(tp *configstore.Topic) error {
+		tp.Partitions, tp.Topology = 4, &configstore.Topology{FullMesh: []rhumb.RegionName{}}
+		return nil
+	})
+	a.ok(err)
+	const file = `{"tenants":{"acme":{"namespaces":{"mine":{"topology":{"ring":["us","eu"]}}}}}}`
+	a.applied(file, false)
+	v := openView(t, a.store, &configstore.MemoryKeeper{})
+	if doc, _ := v.TopicDoc(topic); len(v.Namespaces()) != 2 || len(v.Tenants()) != 2 || doc.Topology == nil {
+		t.Fatalf("namespaces %v, tenants %v, topic %+v", v.Namespaces(), v.Tenants(), doc)
+	}
+	if got, want := stepTexts(a.plan(file, true)), []string{"remove topic acme/n/x", "remove namespace acme/n", "remove tenant other"}; !slices.Equal(got, want) {
+		t.Fatalf("pruning would %q, want %q", got, want)
+	}
+	a.applied(file, true)
+	a.ok(v.Refresh(t.Context()))
+	if doc, _ := v.TopicDoc(topic); doc.Topology != nil || doc.Partitions != 4 || doc.Deletions != 0 {
+		t.Errorf("pruned, the topic is %+v", doc)
+	}
+}
+
 // TestG83ChangedSinceThePlanIsRefused: a plan that is no longer true is not applied,
 // nothing of it, and the refusal names what changed and who did it.
 func TestG83ChangedSinceThePlanIsRefused(t *testing.T) {
