@@ -131,12 +131,13 @@ func (n *namesRun) step() error {
 			}
 		}
 	}
+	calm, faulty := n.isCalm(), n.rng.IntN(3) == 0
 	var wg sync.WaitGroup
 	for i := range acts {
-		wg.Go(func() { n.do(&acts[i]) })
+		wg.Go(func() { n.do(&acts[i], calm && !faulty) })
 	}
 	err := error(nil)
-	if n.rng.IntN(3) == 0 {
+	if faulty {
 		time.Sleep(time.Duration(n.rng.IntN(200)) * time.Millisecond)
 		err = n.fault()
 	}
@@ -157,8 +158,9 @@ func (n *namesRun) draw() act {
 	return a
 }
 
-// do carries a deed out and tells the model what was answered.
-func (n *namesRun) do(a *act) {
+// do carries a deed out and tells the model what was answered. calm says that every
+// region reaches the store all the while.
+func (n *namesRun) do(a *act, calm bool) {
 	var s *server.Server
 	_ = n.use(a.at, func(*region.Region) error { s = n.hosts[a.at].running; return nil })
 	if s == nil {
@@ -190,7 +192,7 @@ func (n *namesRun) do(a *act) {
 	}
 	n.note("DEED %d in r%d: %s, count %d, of %d: %v", a.what, a.at, a.topic.Name, info.Deletions, len(info.Partitions), err)
 	n.model.told(a, info, before, n.document(a.topic), err)
-	if a.what == deedCreate && err == nil && a.alone && n.isCalm() && info.Deletions < before.Deletions {
+	if a.what == deedCreate && err == nil && a.alone && calm && info.Deletions < before.Deletions {
 		n.model.blame(fmt.Errorf("r%d made %s under count %d, the mesh was at %d", a.at, a.topic.Name, info.Deletions, before.Deletions))
 	}
 }

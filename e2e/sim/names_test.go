@@ -53,14 +53,14 @@ func TestNamesModelFindsFaults(t *testing.T) {
 			}
 		}
 		orders := topicName(0)
-		n.do(&act{what: deedCreate, topic: orders, partitions: 2, alone: true})
+		n.do(&act{what: deedCreate, topic: orders, partitions: 2, alone: true}, false)
 		settled := func() bool { return n.checkNames() == nil }
 		for end := time.Now().Add(settleLimit); !settled(); time.Sleep(time.Second) {
 			if time.Now().After(end) {
 				t.Fatal(n.checkNames())
 			}
 		}
-		n.do(&act{what: deedProduce, topic: orders, value: "v", alone: true})
+		n.do(&act{what: deedProduce, topic: orders, value: "v", alone: true}, false)
 		for what, spoil := range map[string]func(*namesModel){
 			"partitions": func(m *namesModel) { m.life(orders, 0).partitions = 3 },
 			"settings":   func(m *namesModel) { m.life(orders, 0).values["retention.ms"] = map[string]bool{"1": true} },
