@@ -95,9 +95,11 @@ type rollRow struct {
 	Region  rhumb.RegionName `json:"region"`
 	Signer  string           `json:"signer"`  // SHA-256 of the CA that signed its certificate; empty: not told
 	Trusted []string         `json:"trusted"` // SHA-256 of those that it trusts
-	// Follows: it trusts every CA of ca.crt, and once there is a new signer, its
-	// certificate is of that one.
+	// Follows: it trusts every CA of ca.crt and no other, and once there is a new
+	// signer, its certificate is of that one.
 	Follows bool `json:"follows"`
+
+	lacks bool // it has not got what the next step needs of it
 }
 
 // rollState is what status gives with -o json.
@@ -131,11 +133,15 @@ func followers(c *cobra.Command, conn *client.Client, at certs.Rolled) ([]rollRo
 			continue // it has never run: nothing of it can be cut off
 		}
 		r := rollRow{Region: e.Name, Signer: doc.CAFingerprint, Trusted: append([]string{}, doc.TrustedCAs...)}
-		r.Follows = !slices.ContainsFunc(at.Trusted, func(ca string) bool { return !slices.Contains(r.Trusted, ca) }) &&
-			(at.Stage == certs.StageBegun || r.Signer == at.Signer)
+		r.lacks = !containsAll(r.Trusted, at.Trusted) || at.Stage != certs.StageBegun && r.Signer != at.Signer
+		r.Follows = !r.lacks && containsAll(at.Trusted, r.Trusted)
 		rows = append(rows, r)
 	}
 	return rows, nil
+}
+
+func containsAll(all, some []string) bool {
+	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }
 
 // check refuses a step while a region has not got what the step before it made.
@@ -154,7 +160,7 @@ func (w *rollWork) check(c *cobra.Command, before certs.Stage) error {
 	}
 	var late []string
 	for _, r := range rows {
-		if !r.Follows {
+		if r.lacks {
 			late = append(late, string(r.Region))
 		}
 	}
@@ -168,7 +174,8 @@ func (w *rollWork) check(c *cobra.Command, before certs.Stage) error {
 // status tells how far the folder and the regions are.
 func (w *rollWork) status() *cobra.Command {
 	return &cobra.Command{Use: "status", Short: "Show how far the roll-over is, here and in every region", Args: exactly(0, "none"),
-		Long: "Shows the CAs of --dir and what each region says that it trusts. Exit code 1 while a region does not follow.",
+		Long: "Shows the CAs of --dir and what each region says that it trusts. A region follows when it trusts those of ca.crt and no " +
+			"other, and shows a certificate of the one that signs, once that is the new one. Exit code 1 while a region does not follow.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			at, err := certs.NewFolder(w.dir).Roll()
 			if err != nil {

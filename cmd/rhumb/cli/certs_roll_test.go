@@ -66,6 +66,11 @@ func TestRollWaitsForEveryRegion(t *testing.T) {
 	run(exitFailed, "us, eu: not all", "roll", "finish") // they trust both, and show the old certificates
 	follows("us")
 	run(exitDone, "ca.crt holds 1 CA;", "roll", "finish", "--unchecked")
+	run(exitFailed, "false", "roll", "status") // us shows a new certificate, and trusts the old CA still
+	follows("us")
+	run(exitFailed, "false", "roll", "status")
+	follows("eu")
+	run(exitDone, "stage none", "roll", "status")
 	run(exitDone, "region-us.crt", "show", filepath.Join(dir, "ca.crt"), filepath.Join(dir, "region-us.crt"))
 	run(exitFailed, "no such file", "show", filepath.Join(dir, "nowhere.crt"))
 }
