@@ -62,22 +62,24 @@ func regionDrain(w *regionWork) *cobra.Command {
 					fmt.Fprintf(out, "region %s takes producers again\n", name)
 				})
 			}
-			return w.awaitDrained(c, name, wait)
+			return w.awaitDrained(c, name, wait, w.drainState)
 		}}
 	c.Flags().BoolVar(&undo, "undo", false, "let producers in again")
 	c.Flags().DurationVar(&wait, "wait", 0, "wait this long until the region is drained")
 	return c
 }
 
-// awaitDrained looks until the region is drained or the time is over, and tells.
-func (w *regionWork) awaitDrained(c *cobra.Command, name rhumb.RegionName, wait time.Duration) error {
-	ctx, cancel := context.WithTimeout(c.Context(), max(wait, regionWait))
-	defer cancel()
+// awaitDrained looks until the region is drained or the time is over, and tells. A
+// look has its own time, so that the last one, too, says what is left.
+func (w *regionWork) awaitDrained(c *cobra.Command, name rhumb.RegionName, wait time.Duration,
+	look func(context.Context, rhumb.RegionName) (drainAnswer, error)) error {
 	tick := time.NewTicker(pollPause)
 	defer tick.Stop()
 	begin := time.Now()
 	for {
-		answer, err := w.drainState(ctx, name)
+		ctx, cancel := context.WithTimeout(c.Context(), regionWait)
+		answer, err := look(ctx, name)
+		cancel()
 		drained := err == nil && answer.State == configstore.RegionDrained
 		over := time.Since(begin) >= wait
 		// The region hears of it within moments: until then it says that it is active.
@@ -95,10 +97,8 @@ func (w *regionWork) awaitDrained(c *cobra.Command, name rhumb.RegionName, wait 
 			return nil
 		}
 		select {
-		case <-ctx.Done():
-			if c.Context().Err() != nil {
-				return c.Context().Err()
-			}
+		case <-c.Context().Done():
+			return c.Context().Err()
 		case <-tick.C:
 		}
 	}

@@ -2,10 +2,15 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -46,6 +51,53 @@ func TestCaughtUpMeansConfirmed(t *testing.T) {
 	answer.Sources = []sourceProgress{{Region: "us", State: "idle"}, {Region: "eu", State: "idle"}}
 	if reached(answer, goals) {
 		t.Error("a source of which nothing was known counts")
+	}
+}
+
+// TestDrainWaitEndsWithWhatIsLeft: the look at the end of the wait has time of its own,
+// however long the wait was; a region that stays silent is given up.
+func TestDrainWaitEndsWithWhatIsLeft(t *testing.T) {
+	left := drainAnswer{Region: "us", State: "draining", Drain: &api.Drain{Behind: []api.DrainPeer{{Peer: "eu", State: "refused", Records: 11}}}}
+	for _, c := range []struct {
+		wait   time.Duration
+		silent bool // from the middle of the wait on
+		want   int
+		words  string
+	}{
+		{0, false, exitDone, "refused"},
+		{15 * time.Second, false, exitFailed, "refused"},
+		{time.Hour, false, exitFailed, "refused"},
+		{15 * time.Second, true, exitUnknown, "not known"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var out bytes.Buffer
+			begin := time.Now()
+			cmd := &cobra.Command{}
+			cmd.SetContext(t.Context())
+			cmd.SetOut(&out)
+			err := (&regionWork{}).awaitDrained(cmd, "us", c.wait, func(ctx context.Context, _ rhumb.RegionName) (drainAnswer, error) {
+				answers := time.After(24 * time.Millisecond)
+				if c.silent && time.Since(begin) > c.wait/2 {
+					answers = nil
+				}
+				select {
+				case <-answers:
+					return left, nil
+				case <-ctx.Done():
+					return drainAnswer{}, rhumb.Errorf(rhumb.KindTimeout, "%w", ctx.Err())
+				}
+			})
+			got, text := exitDone, out.String()
+			var told *toldError
+			if errors.As(err, &told) {
+				got = told.code
+			} else if err != nil {
+				got, text = exitCode(err), text+err.Error()
+			}
+			if got != c.want || !strings.Contains(text, c.words) {
+				t.Errorf("--wait %s, silent %v: exit code %d, want %d and %q:\n%s", c.wait, c.silent, got, c.want, c.words, text)
+			}
+		})
 	}
 }
 
