@@ -66,10 +66,12 @@ type flowStatus struct {
 
 	refused *Refusal // nil unless the destination will not have what comes next
 
-	// Of a past life: the connection over which it was settled, and up to where the
-	// destination's copy agrees with this log.
+	// Of a past life, or one that is the destination's own: the connection over which
+	// it was settled, and up to where the destination's copy agrees with this log.
 	settledOn *conn
 	agreed    dedup.ChainPoint
+
+	leftOut *leftOut // nil unless the topic was deleted at the destination
 
 	oldestFor rhumb.Offset // the watermark for which oldest was looked up
 	oldest    int64        // append time of the first batch after it, ms since 1970
@@ -162,7 +164,7 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 			}
 			continue
 		}
-		f.failed(ctx, after, err)
+		f.failed(ctx, c, after, err)
 		if ctx.Err() != nil {
 			break
 		}
@@ -193,7 +195,7 @@ func (f *flow) awaitEarlier(ctx context.Context, c *conn, opened func()) (func()
 			return opened, nil
 		}
 		opened()
-		f.waits()
+		f.waits(c)
 		f.rest(ctx, retryPauseMost)
 		if ctx.Err() != nil {
 			return opened, context.Cause(ctx)
@@ -217,10 +219,20 @@ func (f *flow) unheard() {
 
 var errEarlier = rhumb.Errorf(rhumb.KindUnavailable, "what the log's earlier life names has to be there first")
 
-func (f *flow) waits() {
+// waits notes that an earlier life of the log is not at the destination yet.
+func (f *flow) waits(c *conn) {
+	left := f.link.earlierLeftOut(f, c)
 	f.mu.Lock()
 	f.status.err, f.status.errAt = errEarlier, time.Now()
+	if left {
+		f.status.err = errLeftOut
+		f.status.left(c)
+	}
 	f.mu.Unlock()
+	if left {
+		f.become(SessionLeftOut)
+		return
+	}
 	f.become(SessionStalled)
 }
 
@@ -228,7 +240,7 @@ func (f *flow) waits() {
 // agrees with this log up to a point.
 func (f *flow) settle(c *conn, at dedup.ChainPoint) {
 	f.mu.Lock()
-	f.status.settledOn, f.status.agreed, f.status.err, f.status.apart = c, at, nil, nil
+	f.status.settledOn, f.status.agreed, f.status.err, f.status.apart, f.status.leftOut = c, at, nil, nil, nil
 	f.mu.Unlock()
 	f.become(SessionClosed)
 	f.link.settled(f)
@@ -261,9 +273,9 @@ func (f *flow) nudge() {
 	}
 }
 
-// failed notes why a session ended.
-func (f *flow) failed(ctx context.Context, st session.Status, err error) {
-	state := SessionStalled
+// failed notes why a session over connection c ended.
+func (f *flow) failed(ctx context.Context, c *conn, st session.Status, err error) {
+	state, answered := SessionStalled, err == nil
 	switch {
 	case ctx.Err() != nil || errors.Is(err, errSteered):
 		return
@@ -272,6 +284,8 @@ func (f *flow) failed(ctx context.Context, st session.Status, err error) {
 		state, err = SessionDiverged, rhumb.Errorf(rhumb.KindDiverged, "%s", st.Text)
 	case st.State == session.Held:
 		state, err = SessionHeld, rhumb.Errorf(rhumb.KindNoSpace, "the destination has no room: %s", st.Text)
+	case leaveOut(st):
+		state, err = SessionLeftOut, rhumb.Errorf(rhumb.KindUnavailable, "%s", st.Text)
 	case st.State == session.Refused:
 		state, err = SessionRefused, rhumb.Errorf(rhumb.KindUnavailable, "refused at offset %d, %s: %s", st.Confirmed+1, st.Code, st.Text)
 	default:
@@ -280,6 +294,12 @@ func (f *flow) failed(ctx context.Context, st session.Status, err error) {
 	f.mu.Lock()
 	news := f.status.err == nil || f.status.err.Error() != err.Error()
 	f.status.err, f.status.errAt = err, time.Now()
+	switch {
+	case state == SessionLeftOut:
+		f.status.left(c)
+	case answered && (st.Code == wire.CodeNotFound || !st.Code.Retriable()):
+		f.status.leftOut = nil // else it says nothing of the topic
+	}
 	if state == SessionRefused && (f.status.refused == nil || f.status.refused.At != st.Confirmed+1 || f.status.refused.Code != st.Code) {
 		f.status.refused = &Refusal{At: st.Confirmed + 1, Code: st.Code, Text: st.Text, Since: time.Now()}
 	}
@@ -293,6 +313,8 @@ func (f *flow) failed(ctx context.Context, st session.Status, err error) {
 	}
 	log := f.link.m.log.With("peer_region", f.link.name, "topic", f.source.topic.String(), "partition", f.source.index)
 	switch {
+	case state == SessionLeftOut:
+		log.Info("the destination leaves the partition out", "err", err)
 	case state == SessionDiverged:
 		log.Error("logs have diverged, nothing flows", "life", f.source.life.String(), "common", int64(st.Common.Offset), "exact", st.Exact, "err", err)
 	case errors.Is(err, errLane):
@@ -334,7 +356,10 @@ func (f *flow) note(st session.Status) {
 		f.status.state, f.status.since = state, time.Now()
 	}
 	if st.State == session.Flowing || st.State == session.Idle {
-		f.status.apart = nil
+		f.status.apart, f.status.leftOut = nil, nil
+		if f.forwards() {
+			f.status.settledOn = nil // it is the peer's own no more: that was rebuilt
+		}
 	}
 	if (st.State == session.Flowing || st.State == session.Idle || st.State == session.Standby) && (!f.status.known || st.Confirmed != f.status.confirmed) {
 		f.status.known, f.status.confirmed, f.status.confirmedAt = true, st.Confirmed, time.Now()

@@ -122,9 +122,10 @@ func TestDeletedInOneRegion(t *testing.T) {
 		if eu.partitions(orders) != 0 {
 			ms.t.Fatal("the neighbour brought the topic back")
 		}
-		if f := us.flow("eu"); f.State != SessionRefused || f.LastError == "" || us.partitions(orders) != 1 {
+		if f := us.flow("eu"); f.State != SessionLeftOut || f.LastError == "" || f.Lag != (Lag{Known: true}) || f.Refused != nil || us.partitions(orders) != 1 {
 			ms.t.Errorf("us shows %+v, and %d partitions", f, us.partitions(orders))
 		}
+		owesNothing(ms, us, "eu")
 		if _, err := us.region.GrowTopic(ms.net.ctx, orders, 3); err != nil {
 			ms.t.Fatal(err)
 		}
@@ -132,6 +133,7 @@ func TestDeletedInOneRegion(t *testing.T) {
 		eu.create(orders, 1)
 		ms.everywhere(orders, 3)
 		ms.until("the copy is whole", 5*time.Second, func() bool { return copied(us, eu, orders, 0) })
+		ms.idle(5 * time.Second)
 		ms.pass(time.Minute) // sessions sleep
 		eu.region.deleteHere(orders)
 		eu.create(orders, 1) // with less than us told before

@@ -265,10 +265,35 @@ func TestI4RebuiltRegionGetsItsEarlierLifeBack(t *testing.T) {
 			return len(ms.nodes["eu"].region.own(orders, 0, 1)) == 8 && len(ms.nodes["ap"].region.own(orders, 0, 1)) == 8
 		})
 		ms.idle(time.Minute)
+		for _, name := range []rhumb.RegionName{"eu", "ap"} {
+			owesNothing(ms, ms.nodes[name], "us")
+		}
+		ms.off("us")
+		ms.until("the link is down", time.Minute, func() bool { return !ms.nodes["eu"].connected("us") })
+		owesNothing(ms, ms.nodes["eu"], "us")
+		ms.on("us")
 		if n := len(us.region.own(orders, 0, 1)); n != 8 {
 			t.Errorf("us holds %d batches of its own, want 5 earlier and 3 new ones", n)
 		}
 	})
+}
+
+// owesNothing fails the test if a flow of a node to a peer says that something is
+// missing there, or if the log is to keep anything for it.
+func owesNothing(ms *mesh, n *node, peer rhumb.RegionName) {
+	ms.t.Helper()
+	flows := n.link(peer).Partitions
+	if len(flows) == 0 {
+		ms.t.Fatalf("%s has no flow to %s", n.self.Name, peer)
+	}
+	for _, p := range flows {
+		if p.Lag != (Lag{Known: true}) {
+			ms.t.Errorf("%s to %s: life %s of region %d is %s, lag %+v", n.self.Name, peer, p.Life, p.Origin, p.State, p.Lag)
+		}
+	}
+	if owed := n.manager.Owed(); len(owed) > 0 {
+		ms.t.Errorf("%s owes %v", n.self.Name, owed)
+	}
 }
 
 // TestRebuiltRegionsAreLeftInPeace: two regions were rebuilt and refuse what they write

@@ -66,7 +66,7 @@ func (l *link) report(now time.Time) LinkStatus {
 
 func (f *flow) report(now time.Time) PartitionStatus {
 	f.mu.Lock()
-	st := f.status
+	st, owesNothing := f.status, f.owesNothing()
 	ledger := f.ledger
 	f.mu.Unlock()
 	s := PartitionStatus{Topic: f.source.topic, Partition: f.source.index, Life: f.source.life, Origin: f.source.origin, Forwarded: f.forwards(), State: st.state, Since: st.since,
@@ -77,6 +77,9 @@ func (f *flow) report(now time.Time) PartitionStatus {
 	}
 	if st.state == SessionStandby {
 		s.Standby = st.via
+	}
+	if st.leftOut != nil && s.State != SessionPaused {
+		s.State, s.Since = SessionLeftOut, st.leftOut.since // also while it is tried again
 	}
 	log, ok := f.link.m.cfg.Region.State(f.source.ref)
 	if !ok {
@@ -91,6 +94,10 @@ func (f *flow) report(now time.Time) PartitionStatus {
 	}
 	log.OwnFloor = max(log.OwnFloor, f.source.from-1)
 	s.End = ownEnd(&log)
+	if owesNothing {
+		s.Lag = Lag{Known: true}
+		return s
+	}
 	s.Lag = f.lag(&log, &st, ledger, now)
 	if st.refused != nil && (s.State == SessionFlowing || s.State == SessionStalled) {
 		s.State, s.Since = SessionRefused, st.refused.Since // it is just being tried again

@@ -108,10 +108,10 @@ func (l *link) claims() []claim {
 	for _, f := range l.flows {
 		c := claim{source: f.source, latest: f.latest}
 		f.mu.Lock()
-		settled := f.status.settledOn != nil
+		nothing := f.owesNothingOver(l.conn)
 		c.known, c.confirmed = f.status.known, f.status.confirmed
 		f.mu.Unlock()
-		if !settled { // else nothing more of it goes there
+		if !nothing { // else nothing more of it goes there
 			all = append(all, c)
 		}
 	}

@@ -33,7 +33,8 @@ const (
 	SessionStandby      SessionState = "standby"      // the peer takes this origin over another path
 	SessionPaused       SessionState = "paused"       // an operator stopped the edge
 	SessionRefused      SessionState = "refused"      // the destination will not have what comes next; tried again, rarely
-	SessionClosed       SessionState = "closed"       // of a past life: the peer will get nothing more of it
+	SessionClosed       SessionState = "closed"       // of a past life, or the peer's own: it will get nothing more of it
+	SessionLeftOut      SessionState = "left out"     // the topic was deleted at the destination alone: nothing is owed to it
 )
 
 // Status is a picture of all links at one moment.

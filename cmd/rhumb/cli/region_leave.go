@@ -146,7 +146,7 @@ func drainTable(out io.Writer, a drainAnswer) {
 		for _, t := range d.Alone {
 			names = append(names, short(t))
 		}
-		fmt.Fprintf(out, "no edge carries what was published in %s: it is in this region's data directory only; let the namespaces flow somewhere, or remove the region with --force\n",
+		fmt.Fprintf(out, "no edge carries what was published in %s, or each region to which one leads has deleted the topic: it is in this region's data directory only; let it flow somewhere, delete it here, or remove the region with --force\n",
 			strings.Join(names, ", "))
 	}
 	if d.Producing == 0 && len(d.Behind)+len(d.Alone) == 0 {

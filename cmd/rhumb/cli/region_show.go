@@ -139,11 +139,17 @@ func (w *regionWork) source(ctx context.Context, from api.RegionEntry, to rhumb.
 		s.Error = "it does not know the region yet"
 		return s
 	}
-	l := &links[i]
+	s.take(&links[i])
+	return s
+}
+
+// take sums up what a source's link says.
+func (s *sourceProgress) take(l *api.Link) {
 	s.State, s.Error = l.State, l.LastError
 	s.Records, s.Bytes, s.Seconds, s.BytesPerSecond = l.Out.LagRecords, l.Out.LagBytes, l.Out.LagSeconds, l.Out.BytesPerSecond
 	for _, p := range l.Partitions {
-		if p.Direction != "out" || p.State == "closed" || p.State == "standby" { // of the latter, another source tells
+		// Nothing is owed of the first two; of the third another source tells.
+		if p.Direction != "out" || slices.Contains([]string{"closed", "left out", "standby"}, p.State) {
 			continue
 		}
 		key := endKey{p.Topic, p.Partition, p.Region, p.Life}
@@ -158,7 +164,6 @@ func (w *regionWork) source(ctx context.Context, from api.RegionEntry, to rhumb.
 	case s.BytesPerSecond > 0 && s.Bytes >= 0:
 		s.Estimate = float64(s.Bytes) / s.BytesPerSecond
 	}
-	return s
 }
 
 func (w *regionWork) linksOf(ctx context.Context, r api.RegionEntry) ([]api.Link, error) {

@@ -52,7 +52,11 @@ func (s *Server) remaining() admin.Drain {
 			if !s.published(p) {
 				continue
 			}
-			if len(to) == 0 && !slices.Contains(d.Alone, t.Topic) {
+			nowhere := true // what every destination has deleted is here only, too
+			for _, peer := range to {
+				nowhere = nowhere && leavesOut(flows[flowKey{peer, t.Topic, p.Index}])
+			}
+			if nowhere && !slices.Contains(d.Alone, t.Topic) {
 				d.Alone = append(d.Alone, t.Topic)
 			}
 			for _, peer := range to {
@@ -93,10 +97,16 @@ func (s *Server) destinations(t rhumb.Topic) (to []rhumb.RegionName) {
 	return to
 }
 
+// leavesOut reports whether a peer takes nothing of a partition, since its topic was
+// deleted there.
+func leavesOut(flows []replicator.PartitionStatus) bool {
+	return slices.ContainsFunc(flows, func(f replicator.PartitionStatus) bool { return f.State == replicator.SessionLeftOut })
+}
+
 // count adds what a peer has not confirmed of a partition. Of the log's own life at
 // least, something must be known.
 func count(peer *admin.DrainPeer, flows []replicator.PartitionStatus, life rhumb.Life) {
-	known := false
+	known := leavesOut(flows)
 	var records, bytes int64
 	for _, f := range flows {
 		// What another path brings of other origins is not this region's to wait for.

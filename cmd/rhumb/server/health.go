@@ -82,7 +82,7 @@ func (s *Server) links() []admin.Link {
 
 // severity orders the states of partitions: a link shows the gravest.
 var severity = []replicator.SessionState{
-	replicator.SessionClosed, replicator.SessionStandby, replicator.SessionIdle, replicator.SessionFlowing, replicator.SessionPaused, replicator.SessionHeld,
+	replicator.SessionClosed, replicator.SessionLeftOut, replicator.SessionStandby, replicator.SessionIdle, replicator.SessionFlowing, replicator.SessionPaused, replicator.SessionHeld,
 	replicator.SessionStalled, replicator.SessionRefused, replicator.SessionDiverged,
 }
 
