@@ -160,12 +160,17 @@ func (a allowances) refusal(region rhumb.RegionName) string {
 	return ""
 }
 
-// checkPlaces refuses a document of a tenant that names what it may not.
-func (a allowances) checkPlaces(tenant rhumb.Tenant, places []place) error {
+// checkPlaces refuses a document of a tenant that names what it may not. had is what
+// the stored document names: where it names a region that was removed since, it may
+// go on doing so, which has no effect, and be changed elsewhere.
+func (a allowances) checkPlaces(tenant rhumb.Tenant, places, had []place) error {
 	if a.Tenant == nil {
 		return invalid("tenant", "tenant %q does not exist", string(tenant))
 	}
 	for _, p := range places {
+		if _, registered := a.Regions[p.region]; !registered && slices.Contains(had, p) {
+			continue
+		}
 		if why := a.refusal(p.region); why != "" {
 			return invalid(p.field, "%s", why)
 		}

@@ -135,11 +135,11 @@ func (w *Writer) PlanTopology(ctx context.Context, f *TopologyFile, prune bool) 
 		return nil, err
 	}
 	next := wanted(now.shown, f, prune)
-	if err := next.check(f); err != nil {
+	if err := next.check(now.shown, f); err != nil {
 		return nil, err
 	}
 	p := &Plan{Base: basesOf(now, f, prune), Steps: stepsTo(now.shown, next), Edges: edgeChanges(now.shown.edges, next.edges)}
-	p.Warnings = warningsOf(now.shown, next)
+	p.Warnings = append(warningsOf(now.shown, next), removedWarnings(next, f)...)
 	return p, nil
 }
 
@@ -210,26 +210,28 @@ func wanted(now *picture, f *TopologyFile, prune bool) *picture {
 	return next
 }
 
-// check refuses what a mesh cannot be, by the field of the file that asks for it.
-func (p *picture) check(f *TopologyFile) error {
+// check refuses what a mesh cannot be, by the field of the file that asks for it. What
+// documents say already of regions that were removed since may stay.
+func (p *picture) check(now *picture, f *TopologyFile) error {
 	a := allowances{Regions: map[rhumb.RegionName]Region{}}
 	for _, r := range p.sorted {
 		a.Regions[r.Name] = r
 	}
 	for _, t := range sortedValues(f.Tenants, func(x, y FileTenant) int { return cmp.Compare(x.Name, y.Name) }) {
 		for _, at := range placesOf(tenantPath(t.Name)+".allowed_regions", t.AllowedRegions) {
-			if _, ok := a.Regions[at.region]; !ok {
+			if _, ok := a.Regions[at.region]; !ok && !slices.Contains(now.tenants[t.Name].AllowedRegions, at.region) {
 				return invalid(at.field, "region %q is not registered", string(at.region))
 			}
 		}
 		tenant := p.tenants[t.Name]
 		a.Tenant = &tenant
 		for _, n := range sortedValues(t.Namespaces, func(x, y FileNamespace) int { return cmp.Compare(x.Name, y.Name) }) {
-			if err := under(namespacePath(t.Name, n.Name), a.checkPlaces(t.Name, n.places())); err != nil {
+			before := now.namespaces[namespaceName{n.Tenant, n.Name}]
+			if err := under(namespacePath(t.Name, n.Name), a.checkPlaces(t.Name, n.places(), before.places())); err != nil {
 				return err
 			}
 			for _, topic := range sortedValues(n.Topics, func(x, y Topic) int { return compareKeys(&x, &y) }) {
-				if err := under(topicPath(topic.Topic), a.checkPlaces(t.Name, topic.Topology.places())); err != nil {
+				if err := under(topicPath(topic.Topic), a.checkPlaces(t.Name, topic.Topology.places(), now.topics[topic.Topic].Topology.places())); err != nil {
 					return err
 				}
 			}

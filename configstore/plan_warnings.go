@@ -52,6 +52,30 @@ func regionWarnings(name string, n *Namespace, p *picture) (out []string) {
 	return out
 }
 
+// removedWarnings names regions that were removed from the mesh and that the file
+// names all the same. Where an edge would lead to one, the edge is told of already.
+func removedWarnings(p *picture, f *TopologyFile) (out []string) {
+	gone := func(r rhumb.RegionName) bool {
+		region, there := p.regions[r]
+		return !there || region.Deleted
+	}
+	for _, t := range sortedValues(f.Tenants, func(x, y FileTenant) int { return cmp.Compare(x.Name, y.Name) }) {
+		for _, r := range t.AllowedRegions {
+			if gone(r) {
+				out = append(out, fmt.Sprintf("tenant %s allows region %s, which is not registered any more", t.Name, r))
+			}
+		}
+		for _, n := range sortedValues(t.Namespaces, func(x, y FileNamespace) int { return cmp.Compare(x.Name, y.Name) }) {
+			for _, r := range slices.Sorted(maps.Keys(n.Regions)) {
+				if gone(r) {
+					out = append(out, fmt.Sprintf("namespace %s/%s has settings for region %s, which is not registered any more", n.Tenant, n.Name, r))
+				}
+			}
+		}
+	}
+	return out
+}
+
 func roleWarnings(name string, before, after *Namespace) (out []string) {
 	was, is := before.Active(), after.Active()
 	switch {

@@ -2,6 +2,9 @@ package configstore_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -41,6 +44,65 @@ func TestRegionIsRemovedWhenItMay(t *testing.T) {
 	a.ok(err)
 	_, err = a.RemoveRegion(ctx, "ap", true)
 	a.refused(err, rhumb.KindNotFound)
+}
+
+// TestRemovedRegionMayStayNamed: after --force, what is exported is a file that changes
+// nothing, and documents are changed elsewhere; new mention of the region is refused,
+// and it is taken out with one file.
+func TestRemovedRegionMayStayNamed(t *testing.T) {
+	a, ctx := small(t), t.Context()
+	const space = `{"tenants":{"acme":{"allowed_regions":[%s],"namespaces":{"n":{"topology":{"fan-in":{"from":["us"],"to":"%s"}}%s,
+		"topics":{"x":{"topology":{"edges":[{"from":"us","to":"%[2]s"}]}}}}}}}}`
+	a.applied(fmt.Sprintf(space, `"us","ap"`, "ap", `,"regions":{"ap":{"retention":"1d"}}`), false)
+	_, err := a.RemoveRegion(ctx, "ap", true)
+	a.ok(err)
+	uses, err := a.Uses(ctx, "ap")
+	a.ok(err)
+	if got, want := uses.Words(), []string{"namespace acme/n", "topic acme/n/x", "tenant acme"}; !slices.Equal(got, want) {
+		t.Errorf("named by %q, want %q", got, want)
+	}
+	v := openView(t, a.store, &configstore.MemoryKeeper{})
+	exported := string(configstore.ExportTopology(v.Tenants(), v.Namespaces(), v.TopicDocs()))
+	for _, prune := range []bool{false, true} {
+		p := a.plan(exported, prune)
+		if !p.Empty() || len(p.Edges) > 0 {
+			t.Errorf("what is exported changes something: %+v", p)
+		}
+		text := strings.Join(p.Warnings, "\n")
+		for _, want := range []string{"tenant acme allows region ap", "namespaces/acme/n: some edges are left out: region \"ap\"", "topics/acme/n/x", "settings for region ap"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in\n%s", want, text)
+			}
+		}
+		a.applied(exported, prune)
+	}
+	for _, edit := range []func(*configstore.Namespace) error{
+		func(*configstore.Namespace) error { return nil },
+		func(n *configstore.Namespace) error { n.DeleteScope = configstore.ScopeRegion; return nil },
+	} {
+		_, err = a.PutNamespace(ctx, "acme", "n", edit)
+		a.ok(err)
+	}
+	for _, file := range []string{
+		`{"tenants":{"acme":{"namespaces":{"n":{"topology":{"fan-in":{"from":["ap"],"to":"us"}}}}}}}`,
+		`{"tenants":{"acme":{"namespaces":{"new":{"topology":{"fan-in":{"from":["us"],"to":"ap"}}}}}}}`,
+		`{"tenants":{"acme":{"namespaces":{"n":{"topics":{"y":{"topology":{"edges":[{"from":"us","to":"ap"}]}}}}}}}}`,
+		`{"tenants":{"new":{"allowed_regions":["ap"]}}}`,
+	} {
+		_, err = a.PlanTopology(ctx, a.file(file), false)
+		a.refused(err, rhumb.KindInvalid, `region "ap" is not registered`)
+	}
+	_, err = a.PutNamespace(ctx, "acme", "new", func(n *configstore.Namespace) error {
+		n.Topology = &configstore.Topology{FanIn: &configstore.FanIn{From: []rhumb.RegionName{"us"}, To: "ap"}}
+		return nil
+	})
+	a.refused(err, rhumb.KindInvalid, `region "ap" is not registered`)
+	a.applied(fmt.Sprintf(space, `"us","eu"`, "eu", ""), false) // adds a region and takes it out
+	uses, err = a.Uses(ctx, "ap")
+	a.ok(err)
+	if uses.Any() {
+		t.Errorf("still named by %s", uses)
+	}
 }
 
 // TestRemovedRegionStaysRemoved: its process and its data directory are refused,

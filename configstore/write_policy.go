@@ -11,23 +11,24 @@ import (
 )
 
 // PutTenant creates or changes a tenant. It refuses to take a region away that
-// one of the tenant's namespaces names.
+// one of the tenant's namespaces names. A region that was removed it may go on
+// allowing.
 func (w *Writer) PutTenant(ctx context.Context, name rhumb.Tenant, edit func(*Tenant) error) (Tenant, error) {
-	return apply(ctx, w, change[Tenant]{key: TenantKey(name), edit: edit, check: func(ctx context.Context, t, _ *Tenant) error {
+	return apply(ctx, w, change[Tenant]{key: TenantKey(name), edit: edit, check: func(ctx context.Context, t, old *Tenant) error {
 		if err := t.validate(); err != nil {
 			return err
 		}
-		return w.checkTenant(ctx, t)
+		return w.checkTenant(ctx, t, old)
 	}})
 }
 
-func (w *Writer) checkTenant(ctx context.Context, t *Tenant) error {
+func (w *Writer) checkTenant(ctx context.Context, t, old *Tenant) error {
 	regions, err := w.regions(ctx)
 	if err != nil {
 		return err
 	}
 	for i, r := range t.AllowedRegions {
-		if _, ok := regions[r]; !ok {
+		if _, ok := regions[r]; !ok && !(old != nil && slices.Contains(old.AllowedRegions, r)) {
 			return invalid("allowed_regions["+strconv.Itoa(i)+"]", "region %q is not registered", string(r))
 		}
 	}
@@ -74,8 +75,9 @@ func (w *Writer) checkTenantTopics(ctx context.Context, t *Tenant) error {
 }
 
 // PutNamespace creates or changes a namespace. Its topology may name only regions
-// that are registered and that its tenant, which must exist, allows. Its generation
-// grows when its active region changes.
+// that are registered and that its tenant, which must exist, allows; a region that
+// was removed it may go on naming where it does. Its generation grows when its active
+// region changes.
 func (w *Writer) PutNamespace(ctx context.Context, t rhumb.Tenant, ns rhumb.Namespace, edit func(*Namespace) error) (Namespace, error) {
 	return apply(ctx, w, change[Namespace]{key: NamespaceKey(t, ns), edit: func(n *Namespace) error {
 		active, generation := n.Active(), n.Generation
@@ -89,11 +91,11 @@ func (w *Writer) PutNamespace(ctx context.Context, t rhumb.Tenant, ns rhumb.Name
 			return err
 		}
 		return n.settleGeneration(active, generation)
-	}, check: func(ctx context.Context, n, _ *Namespace) error {
+	}, check: func(ctx context.Context, n, old *Namespace) error {
 		if err := n.validate(); err != nil || n.Deleted {
 			return err
 		}
-		return w.checkNamespace(ctx, n)
+		return w.checkNamespace(ctx, n, old)
 	}})
 }
 
@@ -125,12 +127,16 @@ func (n *Namespace) settleGeneration(active rhumb.RegionName, had uint64) error 
 	return nil
 }
 
-func (w *Writer) checkNamespace(ctx context.Context, n *Namespace) error {
+func (w *Writer) checkNamespace(ctx context.Context, n, old *Namespace) error {
 	a, err := w.allowances(ctx, n.Tenant)
 	if err != nil {
 		return err
 	}
-	return a.checkPlaces(n.Tenant, n.places())
+	var had []place
+	if old != nil {
+		had = old.places()
+	}
+	return a.checkPlaces(n.Tenant, n.places(), had)
 }
 
 // allowances gives what the store knows of regions and of a tenant.
@@ -156,7 +162,11 @@ func (w *Writer) PutTopic(ctx context.Context, topic rhumb.Topic, edit func(*Top
 		if err != nil {
 			return err
 		}
-		return a.checkPlaces(topic.Tenant, t.Topology.places())
+		var had []place
+		if old != nil {
+			had = old.Topology.places()
+		}
+		return a.checkPlaces(topic.Tenant, t.Topology.places(), had)
 	}})
 }
 

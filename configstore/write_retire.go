@@ -74,9 +74,9 @@ type Uses struct {
 // Any reports whether anything names the region.
 func (u Uses) Any() bool { return len(u.Namespaces)+len(u.Topics)+len(u.Tenants) > 0 }
 
-// String names them for people.
-func (u Uses) String() string {
-	var all []string
+// Words names them for people, one by one.
+func (u Uses) Words() []string {
+	all := []string{}
 	for _, n := range u.Namespaces {
 		all = append(all, "namespace "+n)
 	}
@@ -86,8 +86,11 @@ func (u Uses) String() string {
 	for _, t := range u.Tenants {
 		all = append(all, "tenant "+t)
 	}
-	return strings.Join(all, ", ")
+	return all
 }
+
+// String names them for people.
+func (u Uses) String() string { return strings.Join(u.Words(), ", ") }
 
 // RemoveRegion takes a region out of the mesh: it becomes a tombstone, and its number
 // is never given again. No message is deleted by it, in any region (I7).
@@ -97,7 +100,7 @@ func (u Uses) String() string {
 // other region has of it is lost to them.
 func (w *Writer) RemoveRegion(ctx context.Context, name rhumb.RegionName, force bool) (Region, error) {
 	return w.editRegion(ctx, name, func(r *Region) error {
-		uses, err := w.uses(ctx, name)
+		uses, err := w.Uses(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -125,7 +128,7 @@ func stateText(s RegionState) string {
 
 // DeleteRegion is RemoveRegion for a region that need not have been drained.
 func (w *Writer) DeleteRegion(ctx context.Context, name rhumb.RegionName) error {
-	if uses, err := w.uses(ctx, name); err != nil || uses.Any() {
+	if uses, err := w.Uses(ctx, name); err != nil || uses.Any() {
 		if err == nil {
 			err = inDocument(RegionKey(name), invalid("deleted", "%s: names the region: take it out there first", uses))
 		}
@@ -135,8 +138,8 @@ func (w *Writer) DeleteRegion(ctx context.Context, name rhumb.RegionName) error 
 	return err
 }
 
-// uses finds what names the region.
-func (w *Writer) uses(ctx context.Context, name rhumb.RegionName) (u Uses, err error) {
+// Uses finds what names the region.
+func (w *Writer) Uses(ctx context.Context, name rhumb.RegionName) (u Uses, err error) {
 	spaces, err := listAs[Namespace](ctx, w.store, NamespacesPrefix)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return u, err

@@ -50,14 +50,14 @@ func (s *Server) members() (Members, error) {
 }
 
 // onMember runs a change of the region that the path names.
-func (s *Server) onMember(r *http.Request, do func(ctx context.Context, w *configstore.Writer, name rhumb.RegionName) (configstore.Region, error)) (any, error) {
+func (s *Server) onMember(r *http.Request, do func(ctx context.Context, w *configstore.Writer, name rhumb.RegionName) (configstore.Region, error)) (m api.Member, err error) {
 	all, err := s.members()
 	if err != nil {
-		return nil, err
+		return m, err
 	}
 	name := rhumb.RegionName(r.PathValue("region"))
 	if err := name.Validate(); err != nil {
-		return nil, err
+		return m, err
 	}
 	changes(r, "region %s", name)
 	var before uint64
@@ -154,9 +154,20 @@ func (s *Server) memberRemove(r *http.Request) (any, error) {
 			return nil, rhumb.Errorf(rhumb.KindInvalid, "force=%s: want true or false", text)
 		}
 	}
-	return s.onMember(r, func(ctx context.Context, w *configstore.Writer, name rhumb.RegionName) (configstore.Region, error) {
+	out := api.RemovedMember{}
+	done, err := s.onMember(r, func(ctx context.Context, w *configstore.Writer, name rhumb.RegionName) (configstore.Region, error) {
+		uses, err := w.Uses(ctx, name)
+		if err != nil {
+			return configstore.Region{}, err
+		}
+		out.NamedBy = uses.Words()
 		return w.RemoveRegion(ctx, name, force)
 	})
+	if err != nil {
+		return nil, err
+	}
+	out.Member = done
+	return out, nil
 }
 
 // drain gives what the answering region has still to send, nil if it takes producers.

@@ -11,6 +11,14 @@ type Member struct {
 	configstore.Region
 }
 
+// RemovedMember is the document of a region that was removed, and what names it still.
+type RemovedMember struct {
+	Member
+	// NamedBy are documents that name the region, in words, such as "namespace
+	// acme/shop". They may go on doing so, which has no effect.
+	NamedBy []string `json:"named_by"`
+}
+
 // MemberChange registers a region, or changes the addresses of one. An absent list
 // of a change leaves what is there; an empty one takes it away.
 type MemberChange struct {

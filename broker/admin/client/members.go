@@ -45,8 +45,8 @@ func (c *Client) ReplaceRegion(ctx context.Context, name rhumb.RegionName) (api.
 }
 
 // RemoveRegion takes a region out of the mesh and gives its tombstone.
-func (c *Client) RemoveRegion(ctx context.Context, name rhumb.RegionName, force bool) (api.Member, error) {
-	var m api.Member
+func (c *Client) RemoveRegion(ctx context.Context, name rhumb.RegionName, force bool) (api.RemovedMember, error) {
+	var m api.RemovedMember
 	err := c.call(ctx, "DELETE", memberPath(name), url.Values{"force": {strconv.FormatBool(force)}}, nil, &m)
 	return m, err
 }

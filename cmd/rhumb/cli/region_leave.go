@@ -183,6 +183,9 @@ func regionRemove(w *regionWork) *cobra.Command {
 					if was.Forced {
 						fmt.Fprintln(out, "it had not been drained: what it had published last and no other region has is lost to the mesh")
 					}
+					if len(was.NamedBy) > 0 {
+						fmt.Fprintf(out, "still named by %s: without effect, take it out there\n", strings.Join(was.NamedBy, ", "))
+					}
 				})
 			})
 		}}
