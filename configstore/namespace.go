@@ -162,7 +162,8 @@ func (a allowances) refusal(region rhumb.RegionName) string {
 
 // checkPlaces refuses a document of a tenant that names what it may not. had is what
 // the stored document names: where it names a region that was removed since, it may
-// go on doing so, which has no effect, and be changed elsewhere.
+// go on doing so, which has no effect until the name comes back, and be changed
+// elsewhere.
 func (a allowances) checkPlaces(tenant rhumb.Tenant, places, had []place) error {
 	if a.Tenant == nil {
 		return invalid("tenant", "tenant %q does not exist", string(tenant))

@@ -235,7 +235,7 @@ func TestDeadRegionIsRemovedByForce(t *testing.T) {
 	m.Kill("us")
 	m.Forget("us")
 	m.tells(1, []string{"namespace public/default", "--force"}, "region", "remove", "us")
-	m.tells(0, []string{"number 1 is retired", "had not been drained"}, "region", "remove", "us", "--force")
+	m.tells(0, []string{"number 1 is retired", "had not been drained", "still named by namespace public/default"}, "region", "remove", "us", "--force")
 	m.publish("eu", "orders", "since", 20)
 	m.publish("ap", "orders", "since", 20)
 	Until(t, "the others go on", func() bool {

@@ -15,7 +15,7 @@ type Member struct {
 type RemovedMember struct {
 	Member
 	// NamedBy are documents that name the region, in words, such as "namespace
-	// acme/shop". They may go on doing so, which has no effect.
+	// acme/shop". They may go on doing so, which has no effect until the name comes back.
 	NamedBy []string `json:"named_by"`
 }
 

@@ -177,6 +177,7 @@ func regionRemove(w *regionWork) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				was.Region.Name = name // which is in the key
 				warnRunning(c, was.Region)
 				return w.print(c.OutOrStdout(), was, func(out io.Writer) {
 					fmt.Fprintf(out, "removed region %s; number %d is retired\n", name, was.Number)
@@ -184,7 +185,7 @@ func regionRemove(w *regionWork) *cobra.Command {
 						fmt.Fprintln(out, "it had not been drained: what it had published last and no other region has is lost to the mesh")
 					}
 					if len(was.NamedBy) > 0 {
-						fmt.Fprintf(out, "still named by %s: without effect, take it out there\n", strings.Join(was.NamedBy, ", "))
+						fmt.Fprintf(out, "still named by %s: without effect until the name comes back; take it out there\n", strings.Join(was.NamedBy, ", "))
 					}
 				})
 			})
