@@ -332,6 +332,10 @@ func TestG82TopicCreationIsTriedAgain(t *testing.T) {
 		ms.start()
 		us.create(orders, 1)
 		us.produce(orders, 0, 1, 100)
+		ms.until("eu has said that it lacks it", 20*time.Second, func() bool {
+			f := us.flow("eu")
+			return f.State == SessionStalled && f.Lag.Known && f.Lag.Records == 1
+		})
 		ms.until("copied", 20*time.Second, func() bool { return copied(us, eu, orders, 0) })
 	})
 }

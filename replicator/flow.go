@@ -53,6 +53,7 @@ type flowStatus struct {
 	state       SessionState
 	since       time.Time
 	known       bool
+	lacks       bool // it said that it has no such partition, and has told no watermark
 	confirmed   rhumb.Offset
 	confirmedAt time.Time
 	sent        rhumb.Offset
@@ -300,6 +301,9 @@ func (f *flow) failed(ctx context.Context, c *conn, st session.Status, err error
 	case answered && (st.Code == wire.CodeNotFound || !st.Code.Retriable()):
 		f.status.leftOut = nil // else it says nothing of the topic
 	}
+	if answered {
+		f.status.lacks = st.Code == wire.CodeNotFound && !f.status.known
+	}
 	if state == SessionRefused && (f.status.refused == nil || f.status.refused.At != st.Confirmed+1 || f.status.refused.Code != st.Code) {
 		f.status.refused = &Refusal{At: st.Confirmed + 1, Code: st.Code, Text: st.Text, Since: time.Now()}
 	}
@@ -362,7 +366,7 @@ func (f *flow) note(st session.Status) {
 		}
 	}
 	if (st.State == session.Flowing || st.State == session.Idle || st.State == session.Standby) && (!f.status.known || st.Confirmed != f.status.confirmed) {
-		f.status.known, f.status.confirmed, f.status.confirmedAt = true, st.Confirmed, time.Now()
+		f.status.known, f.status.lacks, f.status.confirmed, f.status.confirmedAt = true, false, st.Confirmed, time.Now()
 	}
 	if r := f.status.refused; r != nil && (st.State == session.Idle || st.State == session.Flowing && st.Confirmed >= r.At) {
 		f.status.refused = nil

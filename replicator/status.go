@@ -137,8 +137,9 @@ type LinkStatus struct {
 // Lag is how far a destination is behind. It is zero only if the destination
 // has confirmed everything. Figures are of Status.At.
 type Lag struct {
-	// Known is false while the destination has not told its watermark to this
-	// process: then Records counts everything that is kept here.
+	// Known is false while the destination has told this process neither its watermark
+	// nor that it has no such partition: then the figures count everything that is kept
+	// here, of which it may have had all before.
 	Known   bool          `json:"known"`
 	Records int64         `json:"records"` // at most: it counts offsets, and others' records take some
 	Bytes   int64         `json:"bytes"`   // sent ones exactly, others by the partition's mean

@@ -213,7 +213,7 @@ type Link struct {
 type Flow struct {
 	LagRecords     int64
 	LagBytes       int64
-	Lag            time.Duration // age of the oldest unconfirmed record
+	Lag            time.Duration // age of the oldest unconfirmed record; below 0: not known
 	Bytes          int64
 	Records        int64
 	BytesPerSecond float64
@@ -231,9 +231,9 @@ type LinkPartition struct {
 	End         rhumb.Offset // out: last origin offset to be sent
 	Sent        rhumb.Offset // out: last origin offset sent
 	Confirmed   rhumb.Offset // the destination's watermark
-	LagRecords  int64
-	LagBytes    int64
-	Lag         time.Duration
+	LagRecords  int64         // -1: not known
+	LagBytes    int64         // -1: not known
+	Lag         time.Duration // below 0: not known
 	LastError   string
 	LastErrorAt time.Time
 	Limited     bool // out: it waits for the rate of its edge

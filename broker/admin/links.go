@@ -48,7 +48,7 @@ func linkJSON(l Link) api.Link {
 		}
 		out.Partitions = append(out.Partitions, api.LinkPartition{Direction: direction, Topic: p.Topic.String(),
 			Partition: p.Partition, Region: p.Region, Life: p.Life, State: p.State, End: p.End, Sent: p.Sent,
-			Confirmed: p.Confirmed, LagRecords: p.LagRecords, LagBytes: p.LagBytes, LagSeconds: p.Lag.Seconds(),
+			Confirmed: p.Confirmed, LagRecords: p.LagRecords, LagBytes: p.LagBytes, LagSeconds: lagSeconds(p.Lag),
 			LastError: p.LastError, LastErrorAt: millis(p.LastErrorAt), Limited: p.Limited, Refused: refusalJSON(p.Refused)})
 	}
 	return out
@@ -61,6 +61,14 @@ func refusalJSON(r *Refusal) *api.Refusal {
 	return &api.Refusal{At: r.At, Code: r.Code, Reason: r.Reason, Since: millis(r.Since)}
 }
 
+// lagSeconds gives an age in seconds, -1 for one that is not known.
+func lagSeconds(d time.Duration) float64 {
+	if d < 0 {
+		return -1
+	}
+	return d.Seconds()
+}
+
 // millis gives a time in ms since 1970, 0 for none.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
@@ -70,6 +78,6 @@ func millis(t time.Time) int64 {
 }
 
 func flowJSON(f Flow) api.Flow {
-	return api.Flow{LagRecords: f.LagRecords, LagBytes: f.LagBytes, LagSeconds: f.Lag.Seconds(), Bytes: f.Bytes,
+	return api.Flow{LagRecords: f.LagRecords, LagBytes: f.LagBytes, LagSeconds: lagSeconds(f.Lag), Bytes: f.Bytes,
 		Records: f.Records, BytesPerSecond: f.BytesPerSecond, Rewinds: f.Rewinds}
 }

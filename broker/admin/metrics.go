@@ -132,7 +132,7 @@ func (c *nodeCollector) link(l Link, emit func(Metric)) {
 		figures := []Metric{
 			{Name: "rhumb_link_lag_records", Help: "Records that the destination has not confirmed; -1 unknown.", Value: float64(f.LagRecords)},
 			{Name: "rhumb_link_lag_bytes", Help: "Bytes that the destination has not confirmed; -1 unknown.", Value: float64(f.LagBytes)},
-			{Name: "rhumb_link_lag_seconds", Help: "Age of the oldest unconfirmed record.", Value: f.Lag.Seconds()},
+			{Name: "rhumb_link_lag_seconds", Help: "Age of the oldest unconfirmed record; -1 unknown.", Value: lagSeconds(f.Lag)},
 			{Name: "rhumb_link_bytes_total", Help: "Bytes of batches carried.", Value: float64(f.Bytes), Counter: true},
 			{Name: "rhumb_link_records_total", Help: "Records carried.", Value: float64(f.Records), Counter: true},
 			{Name: "rhumb_link_rewinds_total", Help: "Times that sending went back to the watermark.", Value: float64(f.Rewinds), Counter: true},

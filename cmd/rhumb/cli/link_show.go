@@ -49,7 +49,7 @@ func (f *linkFilter) apply(c *cobra.Command, links []api.Link) ([]api.Link, erro
 	for i := range links {
 		l := &links[i]
 		l.Partitions = slices.DeleteFunc(l.Partitions, func(p api.LinkPartition) bool {
-			return topic != "" && p.Topic != topic || f.lagging && p.LagRecords <= 0 || len(f.states) > 0 && !slices.Contains(f.states, p.State)
+			return topic != "" && p.Topic != topic || f.lagging && !lags(p) || len(f.states) > 0 && !slices.Contains(f.states, p.State)
 		})
 		slices.SortStableFunc(l.Partitions, func(a, b api.LinkPartition) int {
 			return f.order(a.LagRecords, b.LagRecords, a.LagSeconds, b.LagSeconds)
@@ -63,6 +63,9 @@ func (f *linkFilter) apply(c *cobra.Command, links []api.Link) ([]api.Link, erro
 	})
 	return links, nil
 }
+
+// lags reports whether a partition has, or may have, something that is not confirmed.
+func lags(p api.LinkPartition) bool { return p.Direction == "out" && p.LagRecords != 0 }
 
 func (f *linkFilter) order(aLag, bLag int64, aAge, bAge float64) int {
 	switch f.sort {

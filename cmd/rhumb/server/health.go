@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -58,7 +59,7 @@ func (s *Server) links() []admin.Link {
 			LastError: l.LastError, LastErrorAt: l.LastErrorAt, Version: l.Software, Heard: l.Heard,
 			Pauses: pauses(l.Pauses), PeerPauses: pauses(l.PeerPauses),
 			Out: admin.Flow{Bytes: int64(l.SentBytes), Records: int64(l.SentRecords), BytesPerSecond: l.SendRate, Rewinds: int64(l.Rewinds)},
-			In:  admin.Flow{Bytes: int64(l.ReceivedBytes), Records: int64(l.ReceivedRecords), BytesPerSecond: l.ReceiveRate, LagRecords: -1, LagBytes: -1},
+			In:  admin.Flow{Bytes: int64(l.ReceivedBytes), Records: int64(l.ReceivedRecords), BytesPerSecond: l.ReceiveRate, LagRecords: unknown, LagBytes: unknown},
 		}
 		for _, p := range l.Partitions {
 			a.Partitions = append(a.Partitions, outbound(s.room.self.Number, p))
@@ -68,16 +69,44 @@ func (s *Server) links() []admin.Link {
 			if p.Refused != nil {
 				a.Refused++
 			}
-			a.Out.LagRecords += p.Lag.Records
-			a.Out.LagBytes += p.Lag.Bytes
-			a.Out.Lag = max(a.Out.Lag, p.Lag.Age)
 		}
+		a.Out.LagRecords, a.Out.LagBytes, a.Out.Lag = sumLag(l.Partitions)
 		for _, p := range l.Inbound {
 			a.Partitions = append(a.Partitions, inbound(l.Number, p))
 		}
 		out = append(out, a)
 	}
 	return out
+}
+
+// unknown is a figure that nobody can tell.
+const unknown = -1
+
+// lagOf is a partition's lag for people: while the destination has told nothing to this
+// process, as after a restart while it is down, it may have had everything before.
+func lagOf(p *replicator.PartitionStatus) (records, bytes int64, age time.Duration) {
+	if !p.Lag.Known && p.Lag.Records > 0 {
+		return unknown, unknown, unknown
+	}
+	return p.Lag.Records, p.Lag.Bytes, p.Lag.Age
+}
+
+// sumLag adds up partitions. Sums with something unknown in them are unknown; the age
+// is the greatest of those that are known, if one of them has something to send.
+func sumLag(all []replicator.PartitionStatus) (records, bytes int64, age time.Duration) {
+	told := true
+	for i := range all {
+		r, b, a := lagOf(&all[i])
+		told = told && r != unknown
+		records, bytes, age = records+r, bytes+b, max(age, a)
+	}
+	switch {
+	case told:
+		return records, bytes, age
+	case age == 0:
+		age = unknown
+	}
+	return unknown, unknown, age
 }
 
 // severity orders the states of partitions: a link shows the gravest.
@@ -109,7 +138,7 @@ func linkState(l replicator.LinkStatus) string {
 func inbound(peer rhumb.RegionNumber, p replicator.InboundStatus) admin.LinkPartition {
 	return admin.LinkPartition{
 		Topic: p.Topic, Partition: p.Partition, Region: peer, Life: p.Life, End: p.Head - 1, Confirmed: p.Watermark,
-		LagRecords: -1, LagBytes: -1,
+		LagRecords: unknown, LagBytes: unknown,
 	}
 }
 
@@ -121,10 +150,11 @@ func outbound(self rhumb.RegionNumber, p replicator.PartitionStatus) admin.LinkP
 	if r := p.Refused; r != nil {
 		refused = &admin.Refusal{At: r.At, Code: r.Code.String(), Reason: r.Text, Since: r.Since}
 	}
+	records, bytes, age := lagOf(&p)
 	return admin.LinkPartition{
 		Limited: p.Limited, Refused: refused,
 		Out: true, Topic: p.Topic, Partition: p.Partition, Region: self, Life: p.Life, State: string(p.State),
-		End: p.End, Sent: p.Sent, Confirmed: p.Confirmed, LagRecords: p.Lag.Records, LagBytes: p.Lag.Bytes, Lag: p.Lag.Age,
+		End: p.End, Sent: p.Sent, Confirmed: p.Confirmed, LagRecords: records, LagBytes: bytes, Lag: age,
 		LastError: cmp.Or(p.LastError, p.Standby), LastErrorAt: p.LastErrorAt,
 	}
 }
