@@ -184,7 +184,15 @@ func (m *model) heal() {
 // the shortest path.
 func TestI3Choice(t *testing.T) { rapid.Check(t, checkChoice) }
 
+// checkChoice tries many short histories in each case: some bugs show in a few of a
+// thousand only, and one history costs microseconds.
 func checkChoice(t *rapid.T) {
+	for range 30 {
+		checkHistory(t)
+	}
+}
+
+func checkHistory(t *rapid.T) {
 	m := newModel(t)
 	for range rapid.IntRange(10, 120).Draw(t, "steps") {
 		m.step()
