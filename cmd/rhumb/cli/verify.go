@@ -21,9 +21,10 @@ between A and B, or to both from a third region. Watermarks are taken first: wha
 yet is late, which is shown and is no difference; --wait waits for it. What retention dropped, what lies before
 an edge's start and what a gap record covers is counted and explained.
 
-A region that was rebuilt after its disk was lost, or restored from an old copy, does not get back what the others
-have of its earlier lives: that is "incomplete", with the number of records (-o json: "alone"), until retention has
-dropped them. What could be compared is equal then; it is no exit 0, since the two do not hold the same.
+A region that was rebuilt after its disk was lost gets back what the others have of its earlier lives, where an edge
+leads from them to it. Until all of it is there, and for good where none leads or where a region was restored from an
+old copy, the result is "incomplete", with the number of records (-o json: "alone"), until retention has dropped
+them. What could be compared is equal then; it is no exit 0, since the two do not hold the same.
 
 Exit codes: 0 equal; 1 they differ, with what is missing, extra, out of order or different: that must never be; 2 not
 proven: a region cannot be reached, something that should be in both could not be compared, or one has records of
@@ -113,7 +114,7 @@ func reportTable(w io.Writer, r verify.Report) {
 		originDetails(w, o)
 	}
 	for _, p := range r.Problems {
-		fmt.Fprintln(w, strings.TrimSpace("cannot tell: "+p.Topic+" "+p.Message))
+		fmt.Fprintln(w, strings.Join(strings.Fields("cannot tell: "+p.Topic+" "+p.Message), " "))
 	}
 	words := map[verify.State]string{verify.Equal: "equal", verify.Incomplete: "equal", verify.Differs: "different", verify.Unknown: "cannot tell: not all could be compared"}
 	word := words[r.State]
