@@ -39,7 +39,7 @@ func (m Mesh) CheckTopic(t rhumb.Topic) error {
 		return nil
 	}
 	if _, has := m.View.Namespace(t.Tenant, t.Namespace); !ok || !has {
-		return rhumb.Errorf(rhumb.KindNotFound, "namespace %s/%s does not exist", t.Tenant, t.Namespace)
+		return rhumb.Errorf(rhumb.KindNotFound, "namespace %s/%s does not exist: see which there are with 'rhumb namespace list'", t.Tenant, t.Namespace)
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (w *Writer) register(ctx context.Context, r Region, seen rhumb.RegionNumber
 		key: RegionKey(r.Name),
 		edit: func(stored *Region) error {
 			if stored.Version != 0 && add {
-				return rhumb.Errorf(rhumb.KindExists, "configstore: region %s is registered already, with number %d", r.Name, stored.Number)
+				return rhumb.Errorf(rhumb.KindExists, "configstore: region %s is registered already, with number %d: see it with 'rhumb region show %s'", r.Name, stored.Number, r.Name)
 			}
 			if err := w.checkRetired(ctx, r); err != nil {
 				return err
@@ -159,7 +159,7 @@ func adopt(stored *Region, r Region) error {
 	case r.Number != 0 && r.Number != stored.Number:
 		return rhumb.Errorf(rhumb.KindForbidden, "configstore: region %s has number %d in the store, not %d", r.Name, stored.Number, r.Number)
 	case !stored.DataUUID.IsZero() && !r.DataUUID.IsZero() && stored.DataUUID != r.DataUUID:
-		return rhumb.Errorf(rhumb.KindForbidden, "%w: region %s has data directory %s in the store, this one is %s; if the old one is gone for good, run: rhumb region replace %s --yes --config-store DIR",
+		return rhumb.Errorf(rhumb.KindForbidden, "%w: region %s has data directory %s in the store, this one is %s; if the old one is gone for good, 'rhumb region replace %s --yes' has this one taken",
 			ErrOtherData, r.Name, stored.DataUUID, r.DataUUID, r.Name)
 	case same && !first && (r.DataUUID.IsZero() || stored.DataUUID == r.DataUUID):
 		return errUnchanged

@@ -65,7 +65,7 @@ type skipOrder struct {
 // destination stores a gap that says so and goes on behind it. It waits until the
 // destination has confirmed. With dry it only says what it would do. Errors are of
 // kind unavailable while the destination cannot be asked, invalid for a place that
-// is none, timeout if it is not known whether it happened: to ask again harms
+// is none and an edge that is paused, timeout if it is not known whether it happened: to ask again harms
 // nothing.
 func (m *Manager) Skip(ctx context.Context, r SkipRequest, dry bool) (SkipResult, error) {
 	f, err := m.flowOf(r.Peer, r.Partition)
@@ -125,7 +125,7 @@ func (m *Manager) flowOf(peer rhumb.RegionName, at rhumb.Partition) (*flow, erro
 	case found == nil:
 		return nil, rhumb.Errorf(rhumb.KindNotFound, "no edge leads partition %d of %s to region %s", at.Index, at.Topic.Short(), peer)
 	case found.paused:
-		return nil, rhumb.Errorf(rhumb.KindUnavailable, "the edge to region %s is paused: 'rhumb link resume %s' first", peer, peer)
+		return nil, rhumb.Errorf(rhumb.KindInvalid, "the edge to region %s is paused: 'rhumb link resume %s' first", peer, peer)
 	case l.conn == nil:
 		return nil, rhumb.Errorf(rhumb.KindUnavailable, "there is no connection to region %s, which has to confirm a skip: see 'rhumb link check %s'", peer, peer)
 	}

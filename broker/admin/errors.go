@@ -66,6 +66,32 @@ func nextStep(k rhumb.Kind) string {
 	return ""
 }
 
+// lists names the kinds of documents that a person lists with a command, by the
+// beginning of their keys.
+var lists = map[string]string{
+	configstore.RegionsPrefix: "region", configstore.TenantsPrefix: "tenant",
+	configstore.NamespacesPrefix: "namespace", configstore.UsersPrefix: "user",
+}
+
+// nextStepOf says what a person can do about an error: what is known of this one goes
+// before what holds for its kind.
+func nextStepOf(err error) string {
+	k, text := rhumb.KindOf(err), err.Error()
+	switch {
+	case errors.Is(err, configstore.ErrWentBack):
+		return "see 'rhumb config status', and put what this region has back with 'rhumb config restore'"
+	case k == rhumb.KindUnavailable && strings.Contains(text, "configstore: "):
+		return "try again when the configuration store answers, as 'rhumb config status' tells: until then what is known of it stays in force"
+	case errors.Is(err, configstore.ErrNotFound):
+		for prefix, kind := range lists {
+			if strings.Contains(text, prefix) {
+				return "see what there is with 'rhumb " + kind + " list'"
+			}
+		}
+	}
+	return nextStep(k)
+}
+
 // apiError makes the answer's error of err.
 func apiError(err error) api.Error {
 	k := rhumb.KindOf(err)
@@ -74,7 +100,7 @@ func apiError(err error) api.Error {
 	if errors.As(err, &field) {
 		e.Field = field.Field
 	}
-	if next := nextStep(k); next != "" && !strings.Contains(e.Message, "'rhumb ") && !errors.Is(err, errTooMany) {
+	if next := nextStepOf(err); next != "" && !strings.Contains(e.Message, "'rhumb ") && !errors.Is(err, errTooMany) {
 		e.Message = strings.TrimRight(e.Message, " .;") + "; " + next
 	}
 	return e

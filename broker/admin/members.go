@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"strconv"
@@ -68,6 +69,9 @@ func (s *Server) onMember(r *http.Request, do func(ctx context.Context, w *confi
 	}
 	doc, err := do(r.Context(), all.Writer(), name)
 	changesVersion(r, before, doc.Version)
+	if errors.Is(err, configstore.ErrNotFound) {
+		err = noRegion(name)
+	}
 	return api.Member{Name: name, Region: doc}, err
 }
 

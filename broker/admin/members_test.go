@@ -56,10 +56,36 @@ func TestRegionChangesAreRefused(t *testing.T) {
 		{"PUT", "/admin/v1/regions/eu?create=false", `{"geo": ["nowhere"]}`, 400, "geo[0]"},
 		{"PUT", "/admin/v1/regions/EU?create=true", `{}`, 400, "EU"},
 		{"PUT", "/admin/v1/regions/xx?create=true", `{"number": 1}`, 400, "cannot be given"},
+		{"PUT", "/admin/v1/regions/eu?create=true", `{}`, 409, "'rhumb region show eu'"},
+		{"PUT", "/admin/v1/regions/none?create=false", `{}`, 404, "'rhumb region list'"},
+		{"DELETE", "/admin/v1/regions/none", ``, 404, "'rhumb region list'"},
+		{"POST", "/admin/v1/regions/none/replace", ``, 404, "'rhumb region list'"},
+		{"DELETE", "/admin/v1/users?name=none", ``, 404, "'rhumb user list'"},
+		{"DELETE", "/admin/v1/tenants/none", ``, 404, "'rhumb tenant list'"},
+		{"POST", "/admin/v1/links/eu/pause", `{"namespace": "acme/nope"}`, 404, "'rhumb namespace list'"},
 		{"DELETE", "/admin/v1/regions/eu?force=perhaps", ``, 400, "want true or false"},
 	} {
 		if w := do(h, c.method, c.target, c.body); w.Code != c.code || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s %s %s: %d %s, want %d and %s", c.method, c.target, c.body, w.Code, w.Body, c.code, c.want)
 		}
 	}
+}
+
+// TestStoreThatFailsIsNamed: a change that the configuration store keeps from being made
+// says so, and what to look at; the region itself may be ready.
+func TestStoreThatFailsIsNamed(t *testing.T) {
+	us := sample(t)
+	h := newServer(t, us.Config()).Handler()
+	drain := func(want string) {
+		t.Helper()
+		if w := do(h, "POST", "/admin/v1/regions/eu/drain", `{"undo": false}`); !strings.Contains(w.Body.String(), want) || strings.Contains(w.Body.String(), "/readyz") {
+			t.Errorf("%d %s, want %s", w.Code, w.Body, want)
+		}
+	}
+	restore := us.Backup()
+	drain(`"draining"`)
+	restore()
+	drain("'rhumb config restore'")
+	us.StoreDown()
+	drain("'rhumb config status'")
 }

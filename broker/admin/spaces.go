@@ -131,6 +131,10 @@ func (s *Server) namespacePut(r *http.Request) (any, error) {
 	return api.Namespace{Space: at, Namespace: n}, err
 }
 
+func noNamespace(at rhumb.Space) error {
+	return rhumb.Errorf(rhumb.KindNotFound, "there is no namespace %q: see which there are with 'rhumb namespace list'", at)
+}
+
 // namespaceDelete answers DELETE /namespaces/{tenant}/{namespace} with the
 // namespace as it was.
 func (s *Server) namespaceDelete(r *http.Request) (any, error) {
@@ -143,7 +147,7 @@ func (s *Server) namespaceDelete(r *http.Request) (any, error) {
 	all := docs.Namespaces()
 	i := slices.IndexFunc(all, func(n configstore.Namespace) bool { return n.Tenant == at.Tenant && n.Name == at.Namespace })
 	if i < 0 {
-		return nil, rhumb.Errorf(rhumb.KindNotFound, "there is no namespace %q: see which there are with 'rhumb namespace list'", at)
+		return nil, noNamespace(at)
 	}
 	changesVersion(r, all[i].Version, all[i].Version+1)
 	return api.Namespace{Space: at, Namespace: all[i]}, docs.Writer().DeleteNamespace(r.Context(), at.Tenant, at.Namespace)

@@ -3,9 +3,11 @@ package admin
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -102,6 +104,9 @@ func (s *Server) pauseOrResume(r *http.Request, pause bool) (any, error) {
 	ctx, cancel := s.untilStop(r, bodyTimeout)
 	defer cancel()
 	if pause {
+		if err := s.knownSpace(space); err != nil {
+			return nil, err
+		}
 		who, _ := s.callerOf(r) // admitted already
 		err = control.Pause(ctx, peer, space, who.name)
 	} else {
@@ -111,6 +116,17 @@ func (s *Server) pauseOrResume(r *http.Request, pause bool) (any, error) {
 		return nil, err
 	}
 	return api.PauseAnswer{Peer: peer, Namespace: req.Namespace, Paused: pause}, nil
+}
+
+// knownSpace refuses a namespace that is not there: to pause it would stop nothing,
+// and whoever mistyped it would not see it. public/default is everywhere.
+func (s *Server) knownSpace(space rhumb.Space) error {
+	docs := s.cfg.Documents
+	if space.IsZero() || space == rhumb.DefaultSpace || docs == nil ||
+		slices.ContainsFunc(docs.Namespaces(), func(n configstore.Namespace) bool { return n.Tenant == space.Tenant && n.Name == space.Namespace }) {
+		return nil
+	}
+	return noNamespace(space)
 }
 
 // linkRetry answers POST …/retry.

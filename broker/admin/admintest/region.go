@@ -73,6 +73,9 @@ func (r *Region) Backup() (restore func()) {
 	}
 }
 
+// StoreDown has the configuration store answer no more.
+func (r *Region) StoreDown() { r.store.SetDown(true) }
+
 // drain gives what SetDrain set.
 func (r *Region) drain() *admin.Drain { return locked(r, func() *admin.Drain { return r.drained }) }
 

@@ -104,7 +104,7 @@ func linkRetry(a *asking) *cobra.Command {
 }
 
 const skipLong = `Leave records that a region published out on the way to REGION, for good: those of one partition that REGION has not
-got and that lie before the offset --to, with which the flow goes on. It is for a batch that REGION does not take,
+got and that lie before the offset --to, with which the flow goes on. The edge must not be paused. It is for a batch that REGION does not take,
 or that cannot be read. REGION keeps a gap with the reason 'skipped by operator' and who did it; other regions get
 the records as before. Batches are not split: an offset inside one is refused, and the answer names its borders.
 

@@ -103,7 +103,7 @@ var refusals = []struct {
 		}
 		t.Cleanup(func() { lock.Close() })
 	}, "stop the process that uses the directory"},
-	{"other data directory", func(t *testing.T, c *config.Config) { c.DataDir = t.TempDir() }, "rhumb region replace us --yes --config-store "},
+	{"other data directory", func(t *testing.T, c *config.Config) { c.DataDir = t.TempDir() }, "add --config-store "},
 	{"other mesh", func(t *testing.T, c *config.Config) {
 		other := configure(t)
 		g := start(t, other)
