@@ -228,9 +228,9 @@ type LinkPartition struct {
 	Region      rhumb.RegionNumber // of the origin
 	Life        rhumb.Life         // of the origin
 	State       string
-	End         rhumb.Offset // out: last origin offset to be sent
-	Sent        rhumb.Offset // out: last origin offset sent
-	Confirmed   rhumb.Offset // the destination's watermark
+	End         rhumb.Offset  // out: last origin offset to be sent
+	Sent        rhumb.Offset  // out: last origin offset sent
+	Confirmed   rhumb.Offset  // the destination's watermark
 	LagRecords  int64         // -1: not known
 	LagBytes    int64         // -1: not known
 	Lag         time.Duration // below 0: not known

@@ -2,6 +2,7 @@ package consul
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,8 +17,15 @@ const maxAnswerBytes = 256 << 20
 // maxTokenBytes bounds a token file.
 const maxTokenBytes = 4 << 10
 
+// silence is how long Consul may say nothing, beside what a blocking query asked it
+// to wait: an agent that hangs, or an address behind which everything is dropped, is
+// a store that is down.
+const silence = 8 * time.Second
+
+var errSilent = fmt.Errorf("no answer within %s", silence)
+
 // door is what every request to Consul passes: it shows the token of the moment,
-// and bounds what comes back.
+// and bounds what comes back, and for how long nothing does.
 type door struct {
 	transport http.RoundTripper
 	token     token
@@ -29,31 +37,64 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	r = r.Clone(ctx)
 	if value != "" {
-		r = r.Clone(r.Context())
 		r.Header.Set("X-Consul-Token", value)
 	}
+	timer := time.AfterFunc(silence+asked(r), func() { cancel(errSilent) })
 	resp, err := d.transport.RoundTrip(r)
 	if err != nil {
+		timer.Stop()
+		if context.Cause(ctx) == errSilent {
+			err = errSilent
+		}
+		cancel(nil)
 		return nil, err
 	}
-	resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxAnswerBytes}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxAnswerBytes, ctx: ctx, timer: timer, cancel: cancel}
 	return resp, nil
 }
 
+// asked is how long a blocking query may take at Consul, which draws its wait out by
+// up to a sixteenth.
+func asked(r *http.Request) time.Duration {
+	wait, err := time.ParseDuration(r.URL.Query().Get("wait"))
+	if err != nil {
+		return 0
+	}
+	return wait + wait/16
+}
+
 // boundedBody fails where an answer passes its bound, so that a cut answer is not
-// taken for a whole one.
+// taken for a whole one, and when nothing comes of it any more.
 type boundedBody struct {
 	io.ReadCloser
-	left int64
+	left   int64
+	ctx    context.Context
+	timer  *time.Timer
+	cancel context.CancelCauseFunc
+}
+
+// Close implements [io.Closer].
+func (b *boundedBody) Close() error {
+	b.timer.Stop()
+	err := b.ReadCloser.Close()
+	b.cancel(nil)
+	return err
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, fmt.Errorf("the answer has more than %d bytes", maxAnswerBytes)
 	}
+	b.timer.Reset(silence)
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.timer.Stop()
 	b.left -= int64(n)
+	if err != nil && err != io.EOF && context.Cause(b.ctx) == errSilent {
+		err = errSilent
+	}
 	return n, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -77,7 +78,7 @@ func TestValueOverConsulsLimit(t *testing.T) {
 
 // An answer without end is cut off, and not taken for a whole one.
 func TestI9AnswerIsBounded(t *testing.T) {
-	b := &boundedBody{ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", 100))), left: 10}
+	b := &boundedBody{ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", 100))), left: 10, ctx: t.Context(), timer: time.NewTimer(silence)}
 	got, err := io.ReadAll(b)
 	if len(got) != 10 || err == nil {
 		t.Errorf("%d bytes and %v", len(got), err)
