@@ -4,9 +4,10 @@ import (
 	"encoding"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -69,12 +70,27 @@ func (o object) into(v any, s *shape) (unknown []string, err error) {
 	if err := json.Unmarshal(known.canonical(), v); err != nil {
 		var te *json.UnmarshalTypeError
 		if errors.As(err, &te) && te.Field != "" {
-			return nil, &FieldError{Field: te.Field, Reason: fmt.Sprintf("a JSON %s cannot be a %s", te.Value, te.Type)}
+			return nil, &FieldError{Field: te.Field, Reason: "must be " + wordFor(te.Type) + ", not " + te.Value}
 		}
 		return nil, err
 	}
 	sort.Strings(unknown)
 	return unknown, nil
+}
+
+// wordFor says for people what a value of a Go type looks like in a document.
+func wordFor(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Struct, reflect.Map, reflect.Pointer:
+		return "fields"
+	}
+	return "a whole number"
 }
 
 // split gives the fields of an object that a struct's shape knows, and the paths
@@ -108,6 +124,9 @@ func (s *shape) splitValue(v any, path string) (known any, unknown []string, err
 	}
 	if s == nil {
 		return v, nil, nil
+	}
+	if _, is := v.(object); !is && s.fields != nil {
+		return nil, nil, &FieldError{Field: path, Reason: "must have fields, of " + strings.Join(slices.Sorted(maps.Keys(s.fields)), ", ")}
 	}
 	switch v := v.(type) {
 	case object:

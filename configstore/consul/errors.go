@@ -59,7 +59,7 @@ func (s *Store) explainStatus(doing string, err api.StatusError) error {
 }
 
 // tokenAdvice ends errors that another token would mend.
-const tokenAdvice = "; give config_store.consul.token_file a token with the policy that docs/first-mesh.md shows"
+const tokenAdvice = "; give config_store.consul.token_file, or CONSUL_HTTP_TOKEN of a command, a token with the policy that docs/first-mesh.md shows"
 
 // filtered is a list that may lack what the token may not read.
 func (s *Store) filtered(doing string) error {

@@ -28,7 +28,7 @@ type documentFile struct {
 // readDocument reads a file. A field named kind, as 'show' prints it, must be the
 // document's name.
 func readDocument(c *cobra.Command, file, kind, name string) (*documentFile, error) {
-	d, fields, err := readFields(c, file, configstore.MaxDocumentBytes)
+	d, fields, err := readFields(c, file, "topology", configstore.MaxDocumentBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -49,15 +49,15 @@ const (
 
 // readTopology reads a topology file.
 func readTopology(c *cobra.Command, file string) (*documentFile, error) {
-	d, fields, err := readFields(c, file, maxTopologyBytes)
+	d, fields, err := readFields(c, file, "tenants", maxTopologyBytes)
 	if err != nil {
 		return nil, err
 	}
 	return d, d.encode(fields)
 }
 
-// readFields reads a file of fields.
-func readFields(c *cobra.Command, file string, limit int) (*documentFile, map[string]any, error) {
+// readFields reads a file of fields, such as the one that is named.
+func readFields(c *cobra.Command, file, such string, limit int) (*documentFile, map[string]any, error) {
 	text, err := readUpTo(c, file, limit)
 	if err != nil {
 		return nil, nil, err
@@ -69,11 +69,12 @@ func readFields(c *cobra.Command, file string, limit int) (*documentFile, map[st
 		return nil, nil, rhumb.Errorf(rhumb.KindInvalid, "%s: %w", file, err)
 	}
 	if root.Kind != yaml.DocumentNode || root.Content[0].Kind != yaml.MappingNode {
-		return nil, nil, d.refuse(max(1, root.Line), "is no document: want fields, such as topology")
+		return nil, nil, d.refuse(max(1, root.Line), "is no document: want fields, such as %s", such)
 	}
 	d.root = root.Content[0]
-	if err := in.Decode(&yaml.Node{}); err != io.EOF {
-		return nil, nil, d.refuse(1, "holds more than one document")
+	var second yaml.Node
+	if err := in.Decode(&second); err != io.EOF {
+		return nil, nil, d.refuse(max(1, second.Line), "a second document begins: want one")
 	}
 	fields := map[string]any{}
 	if err := d.root.Decode(&fields); err != nil {

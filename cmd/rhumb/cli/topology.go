@@ -155,11 +155,11 @@ func savePlan(file string, plan planShown) error {
 func readPlan(c *cobra.Command, file string) (planShown, error) {
 	var p planShown
 	text, err := readUpTo(c, file, maxPlanBytes)
-	if err == nil {
-		err = json.Unmarshal(text, &p)
+	if err != nil {
+		return p, err
 	}
-	if err == nil && (p.File == nil || p.Base == nil) {
-		err = fmt.Errorf("it is no plan that 'rhumb topology plan --out' wrote")
+	if bad := json.Unmarshal(text, &p); bad != nil || p.File == nil || p.Base == nil {
+		err = fmt.Errorf("is no plan that 'rhumb topology plan --out' wrote; a topology file is applied with -f")
 	}
 	if err != nil {
 		return p, rhumb.Errorf(rhumb.KindInvalid, "%s: %w", file, err)
