@@ -251,7 +251,9 @@ func TestDevWithConsul(t *testing.T) {
 	agent.Kill()
 	agent.Restart()
 	d = StartDev(t, args...)
-	d.Run(0, "verify", "us", "ap", "--wait", "60s")
+	Until(t, "us has seen ap's new addresses, and they hold the same", func() bool {
+		return Run(t, d.Env(), "verify", "us", "ap", "--wait", "60s").Code == 0
+	})
 	d.Signal(syscall.SIGTERM)
 	if code := d.Wait(); code != 0 {
 		t.Errorf("exit code %d", code)
