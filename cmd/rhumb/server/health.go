@@ -59,7 +59,7 @@ func (s *Server) links() []admin.Link {
 			LastError: l.LastError, LastErrorAt: l.LastErrorAt, Version: l.Software, Heard: l.Heard,
 			Pauses: pauses(l.Pauses), PeerPauses: pauses(l.PeerPauses),
 			Out: admin.Flow{Bytes: int64(l.SentBytes), Records: int64(l.SentRecords), BytesPerSecond: l.SendRate, Rewinds: int64(l.Rewinds)},
-			In:  admin.Flow{Bytes: int64(l.ReceivedBytes), Records: int64(l.ReceivedRecords), BytesPerSecond: l.ReceiveRate, LagRecords: unknown, LagBytes: unknown},
+			In:  admin.Flow{Bytes: int64(l.ReceivedBytes), Records: int64(l.ReceivedRecords), BytesPerSecond: l.ReceiveRate, LagRecords: unknown, LagBytes: unknown, Lag: unknown},
 		}
 		for _, p := range l.Partitions {
 			a.Partitions = append(a.Partitions, outbound(s.room.self.Number, p))
@@ -138,7 +138,7 @@ func linkState(l replicator.LinkStatus) string {
 func inbound(peer rhumb.RegionNumber, p replicator.InboundStatus) admin.LinkPartition {
 	return admin.LinkPartition{
 		Topic: p.Topic, Partition: p.Partition, Region: peer, Life: p.Life, End: p.Head - 1, Confirmed: p.Watermark,
-		LagRecords: unknown, LagBytes: unknown,
+		LagRecords: unknown, LagBytes: unknown, Lag: unknown,
 	}
 }
 
