@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
 )
 
@@ -75,42 +76,22 @@ func offer(c *cobra.Command, flag string, fn cobra.CompletionFunc) {
 	})
 }
 
-func topicNames(ctx context.Context, conn *client.Client) (out []string) {
-	all, _ := conn.Topics(ctx)
-	for _, t := range all {
-		out = append(out, short(t.Topic))
-	}
-	return out
-}
+var (
+	topicNames     = listed((*client.Client).Topics, func(t *api.Topic) string { return short(t.Topic) })
+	regionNames    = listed((*client.Client).Regions, func(r *api.RegionEntry) string { return string(r.Name) })
+	tenantNames    = listed((*client.Client).Tenants, func(t *api.Tenant) string { return string(t.Name) })
+	namespaceNames = listed((*client.Client).Namespaces, func(n *api.Namespace) string { return n.Space.String() })
+	userNames      = listed((*client.Client).Users, func(u *api.User) string { return string(u.Name) })
+)
 
-func regionNames(ctx context.Context, conn *client.Client) (out []string) {
-	all, _ := conn.Regions(ctx)
-	for _, r := range all {
-		out = append(out, string(r.Name))
+// listed is the lister of what a call of the API gives.
+func listed[T any](ask func(*client.Client, context.Context) ([]T, error), name func(*T) string) lister {
+	return func(ctx context.Context, conn *client.Client) []string {
+		all, _ := ask(conn, ctx)
+		out := make([]string, len(all))
+		for i := range all {
+			out[i] = name(&all[i])
+		}
+		return out
 	}
-	return out
-}
-
-func tenantNames(ctx context.Context, conn *client.Client) (out []string) {
-	all, _ := conn.Tenants(ctx)
-	for _, t := range all {
-		out = append(out, string(t.Name))
-	}
-	return out
-}
-
-func namespaceNames(ctx context.Context, conn *client.Client) (out []string) {
-	all, _ := conn.Namespaces(ctx)
-	for _, n := range all {
-		out = append(out, n.Space.String())
-	}
-	return out
-}
-
-func userNames(ctx context.Context, conn *client.Client) (out []string) {
-	all, _ := conn.Users(ctx)
-	for _, u := range all {
-		out = append(out, string(u.Name))
-	}
-	return out
 }
