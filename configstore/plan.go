@@ -138,7 +138,7 @@ func (w *Writer) PlanTopology(ctx context.Context, f *TopologyFile, prune bool) 
 	if err := next.check(now.shown, f); err != nil {
 		return nil, err
 	}
-	p := &Plan{Base: basesOf(now, f, prune), Steps: stepsTo(now.shown, next), Edges: edgeChanges(now.shown.edges, next.edges)}
+	p := &Plan{Base: basesOf(now, f, prune), Steps: stepsTo(now.shown, next), Edges: edgeChanges(effectiveEdges(now.shown, next))}
 	p.Warnings = append(warningsOf(now.shown, next), removedWarnings(next, f)...)
 	return p, nil
 }
@@ -269,6 +269,38 @@ func (p *picture) checkOthers(t *Tenant) error {
 		}
 	}
 	return nil
+}
+
+// effectiveEdges gives the edges of two pictures. Where a topic has a topology of its own in
+// one of them, the other has the edges of its namespace under the topic's name: it is
+// those that its own topology replaces.
+func effectiveEdges(before, after *picture) (b, a []Edge) {
+	own := map[rhumb.Topic]bool{}
+	for _, p := range []*picture{before, after} {
+		for name, t := range p.topics {
+			own[name] = own[name] || t.Topology != nil
+		}
+	}
+	return before.edgesOf(own), after.edgesOf(own)
+}
+
+// edgesOf gives the edges, and those that topics have from their namespace once more for
+// each such topic of own.
+func (p *picture) edgesOf(own map[rhumb.Topic]bool) []Edge {
+	out := slices.Clone(p.edges)
+	for name, in := range own {
+		if !in || p.topics[name].Topology != nil {
+			continue
+		}
+		for _, e := range p.edges {
+			if e.Topic == "" && e.Tenant == name.Tenant && e.Namespace == name.Namespace {
+				e.Topic = name.Name
+				out = append(out, e)
+			}
+		}
+	}
+	slices.SortFunc(out, compareEdges)
+	return out
 }
 
 func edgeChanges(before, after []Edge) []EdgeChange {

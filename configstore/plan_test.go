@@ -267,6 +267,31 @@ func TestPlanWarns(t *testing.T) {
 	}
 }
 
+// TestPlanTellsWhatATopicsOwnTopologyTakesAway: a topology of a topic's own replaces its
+// namespace's edges, so a plan tells of those that go and come with it.
+func TestPlanTellsWhatATopicsOwnTopologyTakesAway(t *testing.T) {
+	a := small(t) // acme/n flows between us and eu
+	with := func(topic string) *configstore.Plan {
+		return a.plan(`{"tenants":{"acme":{"namespaces":{"n":{"topology":{"full-mesh":["us","eu"]}`+topic+`}}}}}`, false)
+	}
+	p := with(`,"topics":{"audit":{"topology":{"full-mesh":[]}}}`)
+	if got, want := edgeTexts(p.Edges), []string{"remove n/audit eu>us", "remove n/audit us>eu"}; !slices.Equal(got, want) {
+		t.Errorf("kept local: edges %q, want %q", got, want)
+	}
+	if len(p.Warnings) != 2 || !strings.Contains(p.Warnings[0], "records of eu no longer reach us in topic acme/n/audit") {
+		t.Errorf("kept local: %q", p.Warnings)
+	}
+	p = with(`,"topics":{"audit":{"topology":{"fan-out":{"from":"us","to":["eu","ap"]}}}}`)
+	if got, want := edgeTexts(p.Edges), []string{"remove n/audit eu>us", "add n/audit us>ap"}; !slices.Equal(got, want) {
+		t.Errorf("an edge that stays is no new one: edges %q, want %q", got, want)
+	}
+	a.applied(`{"tenants":{"acme":{"namespaces":{"n":{"topology":{"full-mesh":["us","eu"]},"topics":{"audit":{"topology":{"full-mesh":[]}}}}}}}}`, false)
+	p = a.plan(`{"tenants":{"acme":{"namespaces":{"n":{"topology":{"full-mesh":["us","eu"]}}}}}}`, true)
+	if got, want := edgeTexts(p.Edges), []string{"add n/audit eu>us", "add n/audit us>eu"}; !slices.Equal(got, want) || len(p.Warnings) > 0 {
+		t.Errorf("as its namespace again: steps %q, edges %q, want %q; warnings %q", stepTexts(p), got, want, p.Warnings)
+	}
+}
+
 // TestAppliedFilesAreTheirEdges: any sequence of random files, applied over each
 // other, ends in what the last one says of what it names; what is exported of it,
 // applied, changes nothing; and whatever fails in the middle, the next apply mends.

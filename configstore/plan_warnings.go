@@ -156,15 +156,13 @@ func flowsOf(edges []Edge) map[flowName][]Edge {
 
 // edgeWarnings says where records stop to come, and where a new start means nothing.
 func edgeWarnings(now, next *picture) (out []string) {
-	before, after := flowsOf(now.edges), flowsOf(next.edges)
+	was, will := effectiveEdges(now, next)
+	before, after := flowsOf(was), flowsOf(will)
 	for _, f := range slices.SortedFunc(maps.Keys(before), func(a, b flowName) int {
 		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.topic, b.topic))
 	}) {
 		if slices.Equal(before[f], after[f]) {
 			continue
-		}
-		if f.topic != "" && next.topics[rhumb.Topic{Tenant: f.tenant, Namespace: f.namespace, Name: f.topic}].Topology == nil {
-			continue // it flows as its namespace from then on
 		}
 		out = append(out, lostWarnings(f, before[f], after[f])...)
 		for _, c := range edgeChanges(before[f], after[f]) {
