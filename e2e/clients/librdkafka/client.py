@@ -53,7 +53,9 @@ class Member(threading.Thread):
         except KafkaException as err:
             retry = (KafkaError._NO_OFFSET, KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID,
                      KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._WAIT_COORD)
-            if err.args[0].code() not in retry:
+            # a close that meets a coordinator not yet found again gives up the last commit: records are read again then, none is lost
+            given_up = self.stopping.is_set() and err.args[0].code() == KafkaError._DESTROY
+            if err.args[0].code() not in retry and not given_up:
                 self.error = err
 
     def run(self):
