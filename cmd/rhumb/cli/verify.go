@@ -17,8 +17,9 @@ import (
 const verifyLong = `Compare what two regions hold of the same topics, record by record and per origin, while traffic goes on.
 
 A and B are region names or URLs of admin APIs; a region that is not known yet is waited for, up to 5 s. Without topics, all topics are compared whose namespace flows
-between A and B, or to both from a third region. Watermarks are taken first: what a region does not account for
-yet is late, which is shown and is no difference; --wait waits for it. What retention dropped, what lies before
+between A and B, or to both from a third region. Watermarks are taken first: records that a region does not account for
+yet are late, which is shown and is no difference; --wait waits for them. Records that no edge of the topology brings
+to a region, over no relay either, are not compared, which is said. What retention dropped, what lies before
 an edge's start and what a gap record covers is counted and explained.
 
 A region that was rebuilt after its disk was lost gets back what the others have of its earlier lives, where an edge
@@ -121,8 +122,15 @@ func reportTable(w io.Writer, r verify.Report) {
 	if r.State != verify.Differs {
 		word += aloneText(r)
 	}
-	if late := lateRecords(r); r.State == verify.Equal && late > 0 {
-		word = fmt.Sprintf("equal as far as both have it; %d records are still on their way", late)
+	late, uncarried := countsOf(r)
+	if r.State == verify.Equal && late+uncarried > 0 {
+		word = "equal as far as both have it"
+	}
+	if late > 0 && r.State != verify.Differs {
+		word += fmt.Sprintf("; %d records are still on their way", late)
+	}
+	if uncarried > 0 && r.State != verify.Differs {
+		word += fmt.Sprintf("; %d records are not compared: no edge carries them", uncarried)
 	}
 	fmt.Fprintf(w, "%s and %s: %s (%d topics, %d equal records)\n", r.A, r.B, word, r.Topics, r.Records)
 }
@@ -194,12 +202,16 @@ func rangesText(ranges []verify.Range, more bool) string {
 	return strings.Join(all, ", ")
 }
 
-// lateRecords is how many offsets one of the regions does not account for yet.
-func lateRecords(r verify.Report) (n int64) {
+// countsOf gives how many records one of the regions does not account for yet, and
+// how many no edge brings to it.
+func countsOf(r verify.Report) (late, uncarried int64) {
 	for _, o := range r.Origins {
-		for _, late := range o.Late {
-			n += late
+		for _, n := range o.Late {
+			late += n
+		}
+		for _, n := range o.Uncarried {
+			uncarried += n
 		}
 	}
-	return n
+	return late, uncarried
 }

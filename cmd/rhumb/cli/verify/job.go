@@ -23,6 +23,7 @@ type job struct {
 
 	at     [2]api.Origin // what each side accounts for
 	source int           // the side whose own life it is, -1 if neither
+	owed   bool          // an edge has something to bring of it
 	out    Origin
 }
 
@@ -33,11 +34,8 @@ func (j *job) run(ctx context.Context) error {
 	if known != [2]bool{true, true} {
 		return j.oneSided(ctx, known)
 	}
-	for i := range j.at {
-		other := j.at[1-i]
-		if behind := other.LastRecord - j.at[i].Watermark; behind > 0 && i != j.source && !j.gone() {
-			j.out.Late = map[string]int64{j.r.names[i]: int64(behind)}
-		}
+	if err := j.behind(ctx); err != nil {
+		return err
 	}
 	hi := min(j.at[0].Watermark, j.at[1].Watermark)
 	if end, is := j.m.ends[place{j.partition, j.key}]; is && max(j.at[0].Watermark, j.at[1].Watermark) > end {
@@ -118,6 +116,9 @@ func (j *job) oneSided(ctx context.Context, known [2]bool) error {
 		return nil // nothing was ever published in it
 	case j.key.region == lacking.Number || j.gone():
 		j.out.Note = fmt.Sprintf("an earlier life of %s: %s holds nothing of it, and no link brings it there", j.originName(), lacking.Name)
+		if j.key.region == lacking.Number && j.carried(lacks) {
+			j.out.Note = fmt.Sprintf("an earlier life of %s: %s holds nothing of it yet; if it was replaced, the edges that lead to it bring it back", j.originName(), lacking.Name)
+		}
 		if err := j.countAlone(ctx, has, rhumb.NoOffset); err != nil {
 			return err
 		}
@@ -128,7 +129,9 @@ func (j *job) oneSided(ctx context.Context, known [2]bool) error {
 		j.out.Note = fmt.Sprintf("no edge brings records of %s to %s", j.originName(), lacking.Name)
 	default:
 		j.out.State = Unknown
-		j.out.Late = map[string]int64{string(lacking.Name): int64(last) + 1}
+		if err := j.countLate(ctx, lacks, rhumb.NoOffset); err != nil {
+			return err
+		}
 		j.out.Note = fmt.Sprintf("nothing of it has reached %s yet: see 'rhumb link list', or use --wait", lacking.Name)
 	}
 	j.r.report.add(j.out)
@@ -149,6 +152,9 @@ func (j *job) nothingYet() {
 	}
 	j.out.State = Unknown
 	j.out.Note = "nothing of it has arrived yet: see 'rhumb link list', or use --wait"
+	if len(j.out.Uncarried) > 0 {
+		j.out.State, j.out.Note = Skipped, j.uncarriedNote()
+	}
 	j.r.report.add(j.out)
 }
 
@@ -218,13 +224,19 @@ func (j *job) conclude(t *tally, hi rhumb.Offset) {
 	case t.records == 0 && len(j.out.Explained) > 0:
 		j.out.State = Unknown
 		j.out.Note = "nothing to compare: what one region holds, the other has dropped or never had"
-	case j.strict && len(j.out.Late) > 0:
+	case j.strict && j.owed:
 		j.out.State = Unknown
 		j.out.Note = "still late after the time given with --wait"
+	case j.returning():
+		j.out.State = Unknown
+		j.out.Note = fmt.Sprintf("an earlier life of %s that is on its way back to it", j.originName())
 	case len(j.out.Alone) > 0:
 		j.out.State = Incomplete
 	default:
 		j.out.State = Equal
+	}
+	if j.out.Note == "" && len(j.out.Uncarried) > 0 {
+		j.out.Note = j.uncarriedNote()
 	}
 	j.r.report.add(j.out)
 }

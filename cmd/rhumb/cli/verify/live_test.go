@@ -123,7 +123,7 @@ func TestRealRegions(t *testing.T) {
 	eu.produce(4)
 	us.copyFrom(eu)
 	us.produce(5)
-	check(Equal, "origin us equal", "late map[eu:9]", "records 5", "origin eu equal", "records 4")
+	check(Equal, "origin us equal", "late map[eu:5]", "records 5", "origin eu equal", "records 4")
 	eu.copyFrom(us)
 	check(Equal, "compared 0-13 records 10")
 	eu.deleteRecords(5) // us's first two batches

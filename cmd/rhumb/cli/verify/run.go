@@ -364,6 +364,9 @@ func (r *runner) reached(t rhumb.Topic, start, now measured) bool {
 				if end, is := start.ends[place{n, life{o.Region, o.Life}}]; is {
 					last = min(last, end)
 				}
+				if name == r.info[to].Name { // of before it was rebuilt: it comes back from here
+					name = r.info[from].Name
+				}
 				if last < 0 || start.gone[place{n, life{o.Region, o.Life}}] || !flows(r.edges, t, name, r.info[to].Name) {
 					continue
 				}
