@@ -210,7 +210,7 @@ func (o *origins) report(m *Manager, now time.Time) []OriginStatus {
 		c.Update(routesNow(o.reaches(o.scopeOf(c.topic), key.origin)))
 		c.See(m.markHere(key.ref, key.origin, key.life))
 		s := OriginStatus{Topic: c.topic, Partition: c.index, Origin: key.origin, OriginName: o.numbers[key.origin], Life: key.life,
-			Waits: c.Waits(now)}
+			Waits: c.Waits(now), Moved: PathMove(c.Moved())}
 		for _, p := range c.Paths() {
 			s.Paths = append(s.Paths, pathStatus(p, now))
 		}

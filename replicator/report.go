@@ -25,6 +25,9 @@ func (m *Manager) Status() Status {
 	return s
 }
 
+// Origins is that part of [Manager.Status]: what several paths lead from.
+func (m *Manager) Origins() []OriginStatus { return m.origins.report(m, time.Now()) }
+
 func (l *link) report(now time.Time) LinkStatus {
 	n := &l.counters
 	s := LinkStatus{Peer: l.name, Number: l.number,

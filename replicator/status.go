@@ -71,9 +71,20 @@ type OriginStatus struct {
 	OriginName rhumb.RegionName   `json:"origin_name,omitempty"` // empty if the region is removed
 	Life       rhumb.Life         `json:"life"`
 	Paths      []PathStatus       `json:"paths"` // the nearest to the origin first
+	// Moved says since when it comes over the path that is used, or was last, and why;
+	// zero if none was chosen since this process started.
+	Moved PathMove `json:"moved"`
 	// Waits says for whom a gap waits that some path told of: it is not final before
 	// nobody else may still have the records. Empty if none waits.
 	Waits string `json:"waits,omitempty"`
+}
+
+// PathMove says when and why an origin life began to come over another path.
+type PathMove struct {
+	At   time.Time        `json:"at,omitzero"`
+	From rhumb.RegionName `json:"from,omitempty"` // empty: over none before
+	To   rhumb.RegionName `json:"to,omitempty"`
+	Why  string           `json:"why,omitempty"`
 }
 
 // PathStatus tells about one path.

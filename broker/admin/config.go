@@ -54,6 +54,9 @@ type Config struct {
 	ConfigStore ConfigStore
 	// Links gives the links' state. Nil: the region has none.
 	Links func() []Link
+	// Paths gives the origins that can come to the region over several paths. Nil: there
+	// are none.
+	Paths func() []OriginPaths
 	// Divergence finds and resolves diverged partitions. Nil: the region has no links.
 	Divergence Divergence
 	// LinkControl steers the links. Nil: the region has none.

@@ -240,6 +240,35 @@ type LinkPartition struct {
 	Refused     *Refusal
 }
 
+// OriginPaths says over which of several paths an origin life of a partition comes
+// to the region.
+type OriginPaths struct {
+	Topic     rhumb.Topic
+	Partition int32
+	Region    rhumb.RegionNumber // of the origin
+	Life      rhumb.Life
+	Waits     string // for whom a gap waits, empty if none does
+	Moved     PathMove
+	Paths     []Path // the nearest to the origin first
+}
+
+// PathMove is the last change of the path. Zero: none was chosen since the start.
+type PathMove struct {
+	At       time.Time
+	From, To rhumb.RegionName // From is empty if it came over none before
+	Why      string
+}
+
+// Path is one of an origin's paths.
+type Path struct {
+	Over  rhumb.RegionName
+	State string    // used, standby, stalled, down
+	Hops  int       // edges from the origin to here, 0: no edge brings it there
+	Since time.Time // when the link came up or went down
+	End   rhumb.Offset
+	Floor rhumb.Offset
+}
+
 // Metric is one figure of another room, which the wiring hands over so that
 // only this package knows the exporter.
 type Metric struct {

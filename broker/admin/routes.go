@@ -53,6 +53,7 @@ func (s *Server) table() []route {
 		{method: "POST", path: api.Prefix + "/config/restore", role: RoleAdmin, change: true, body: maxSmallBody, json: s.configRestore},
 		{method: "GET", path: api.Prefix + "/edges", role: RoleViewer, json: s.edges},
 		{method: "GET", path: api.Prefix + "/links", role: RoleViewer, json: s.links},
+		{method: "GET", path: api.Prefix + "/paths", role: RoleViewer, json: s.paths},
 		{method: "GET", path: link + "/check", role: RoleOperator, json: s.linkCheck},
 		{method: "POST", path: link + "/pause", role: RoleOperator, change: true, body: maxSmallBody, json: s.linkPause},
 		{method: "POST", path: link + "/resume", role: RoleOperator, change: true, body: maxSmallBody, json: s.linkResume},

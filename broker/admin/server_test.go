@@ -43,6 +43,8 @@ func sample(t testing.TB) *admintest.Region {
 	link.Partitions = []admin.LinkPartition{{Out: true, Topic: orders, Region: 1, Life: us.Log("orders", 0).Life(), State: "refused",
 		Refused: &admin.Refusal{At: 1, Code: "invalid", Reason: "a batch that it does not take", Since: time.UnixMilli(3000)}}}
 	us.SetLinks(link)
+	us.SetPaths(admin.OriginPaths{Topic: orders, Region: 2, Life: rhumb.Life{1}, Moved: admin.PathMove{At: time.UnixMilli(1000), To: "eu", Why: "it was first"},
+		Paths: []admin.Path{{Over: "eu", State: "used", Hops: 1, Since: time.UnixMilli(1000), End: 3, Floor: rhumb.NoOffset}}})
 	us.SetHealth(admin.Health{Live: true, Ready: true, Problems: []admin.Problem{{Part: "storage", State: "low space", Message: "1 GiB left"}}})
 	there := eu.Log("orders", 0)
 	there.Publish(codec.PlainRecord{Value: []byte("from eu")})
@@ -130,6 +132,7 @@ func sampleCalls(digest string) map[string]sampleCall {
 		"POST /admin/v1/links/{region}/retry":     {target: "/admin/v1/links/eu/retry", body: `{"topic": "orders", "partition": 0}`, bad: "/admin/v1/links/none/retry"},
 		"POST /admin/v1/links/{region}/skip": {target: "/admin/v1/links/eu/skip", body: `{"topic": "orders", "partition": 0, "to": "3", "dry_run": false}`,
 			bad: "/admin/v1/links/none/skip"},
+		"GET /admin/v1/paths":    {target: "/admin/v1/paths"},
 		"GET /admin/v1/links":    {target: "/admin/v1/links"},
 		"GET /admin/v1/topics":   {target: "/admin/v1/topics"},
 		"GET /admin/v1/diverged": {target: "/admin/v1/diverged"},

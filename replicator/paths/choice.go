@@ -45,6 +45,15 @@ type Choice struct {
 	mark   rhumb.Offset     // this region's watermark, when it was last looked at
 	lack   time.Time        // since when somebody offers more while mark does not move
 	gap    time.Time        // since when somebody says that what is next is gone
+	moved  Move             // the last one
+}
+
+// Move says when and why a life began to come over another path.
+type Move struct {
+	At   time.Time
+	From rhumb.RegionName // empty: it came over none before
+	To   rhumb.RegionName
+	Why  string // for people
 }
 
 // route is one path. Invariant: floor, head and asked are what it said itself.
@@ -122,29 +131,38 @@ func (c *Choice) Offer(now time.Time, peer rhumb.RegionName, head, mark rhumb.Of
 		if !final || c.lowest() != r {
 			return Decision{Why: "it has nothing of what is next: " + why}
 		}
-		return c.take(r)
+		return c.take(now, r, "nobody has what is next, and it has what comes first behind that")
 	}
 	u := c.find(c.used)
 	switch {
-	case u == nil || u == r || !u.Up || u.floor > mark:
-		return c.take(r)
+	case u == nil && c.moved.To != "" && c.moved.To != r.Peer:
+		return c.take(now, r, fmt.Sprintf("no edge leads over region %s any more", c.moved.To))
+	case u == nil || u == r:
+		return c.take(now, r, "it was the first to offer this origin")
+	case !u.Up:
+		return c.take(now, r, fmt.Sprintf("region %s is not connected", u.Peer))
+	case u.floor > mark:
+		return c.take(now, r, fmt.Sprintf("region %s has nothing of what is next", u.Peer))
 	case now.Before(r.rest):
 		return Decision{Why: fmt.Sprintf("it stalled, and region %s brings this origin", u.Peer)}
 	case r.Hops < u.Hops && (head >= mark+1 || mutant.On(mutant.ReturnsBehind)):
-		return c.take(r)
+		return c.take(now, r, "it is nearer to the origin, and has caught up")
 	case more && now.Sub(c.lack) >= Stall && !mutant.On(mutant.StallIgnored):
 		u.rest = now.Add(min(Rest<<min(u.rests, 10), RestMost))
 		u.rests++
 		c.lack = time.Time{}
-		return c.take(r)
+		return c.take(now, r, fmt.Sprintf("region %s brought nothing for %s, and this one had more", u.Peer, Stall))
 	}
 	return Decision{Why: fmt.Sprintf("region %s brings this origin", u.Peer)}
 }
 
-func (c *Choice) take(r *route) Decision {
+func (c *Choice) take(now time.Time, r *route, why string) Decision {
 	d := Decision{Take: true}
 	if c.used != r.Peer {
 		d.Leave = c.used
+	}
+	if c.moved.To != r.Peer {
+		c.moved = Move{At: now, From: c.moved.To, To: r.Peer, Why: why}
 	}
 	c.used = r.Peer
 	return d
@@ -214,6 +232,9 @@ func (c *Choice) lowest() (low *route) {
 
 // Used gives the path in use, empty if none.
 func (c *Choice) Used() rhumb.RegionName { return c.used }
+
+// Moved gives the last move, the first choice included; zero if there was none.
+func (c *Choice) Moved() Move { return c.moved }
 
 // Waits says for whom a gap waits, empty if none does.
 func (c *Choice) Waits(now time.Time) string {

@@ -231,3 +231,45 @@ func checkStalled(t rapid.TB) {
 	now = now.Add(Stall)
 	offer("b", 12, 11, false) // nothing is missing
 }
+
+// Each change of the path has its time, the path before and a reason that names what
+// was wrong with that; refusals and the path in use offering again are no change.
+func TestMovesAreTold(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	eu := Route{Peer: "eu", Hops: 2, Gets: true, Up: true, At: now}
+	ap := Route{Peer: "ap", Hops: 2, Gets: true, Up: true, At: now}
+	us := Route{Peer: "us", Hops: 1, Up: true, At: now}
+	var c Choice
+	c.Update([]Route{eu, ap})
+	for i, s := range []struct {
+		what       string
+		routes     []Route // nil: as before
+		peer       rhumb.RegionName
+		head, mark rhumb.Offset
+		want       Move
+	}{
+		{"the first", nil, "eu", 5, -1, Move{To: "eu", Why: "it was the first to offer this origin"}},
+		{"another that is not better", nil, "ap", 5, 1, Move{}},
+		{"the same again", nil, "eu", 6, 1, Move{}},
+		{"the same after its link was down", []Route{{Peer: "eu", Hops: 2, Gets: true, Up: true, At: now.Add(time.Second)}, ap}, "eu", 6, 1, Move{}},
+		{"the used one is down", []Route{{Peer: "eu", Hops: 2, Gets: true, At: now}, ap}, "ap", 7, 1, Move{From: "eu", To: "ap", Why: "region eu is not connected"}},
+		{"brings nothing, seen", []Route{eu, ap}, "eu", 8, 1, Move{}},
+		{"brings nothing for long", nil, "eu", 8, 1, Move{From: "ap", To: "eu", Why: "region ap brought nothing for 5s, and this one had more"}},
+		{"a nearer one", []Route{eu, ap, us}, "us", 9, 7, Move{From: "eu", To: "us", Why: "it is nearer to the origin, and has caught up"}},
+		{"the edge is taken away", []Route{eu, ap}, "eu", 9, 7, Move{From: "us", To: "eu", Why: "no edge leads over region us any more"}},
+	} {
+		now = now.Add(Stall)
+		before := c.Moved()
+		if s.routes != nil {
+			c.Update(s.routes)
+		}
+		c.Offer(now, s.peer, s.head, s.mark)
+		want := s.want
+		if want.At = now; want.To == "" {
+			want = before
+		}
+		if got := c.Moved(); got != want {
+			t.Errorf("step %d, %s: %+v, want %+v", i, s.what, got, want)
+		}
+	}
+}

@@ -30,6 +30,7 @@ type Region struct {
 	topics   map[rhumb.Topic]*topic
 	nextID   rhumb.PartitionID
 	links    []admin.Link
+	paths    []admin.OriginPaths
 	regions  []admin.RegionEntry
 	edges    []admin.Edge
 	health   admin.Health
@@ -88,6 +89,7 @@ func (r *Region) Config() admin.Config {
 		Documents: broker.Documents{View: r.users.View, By: r.users.By}, ConfigStore: r.users.View, Members: broker.Documents{View: r.users.View, By: r.users.By}, Drain: r.drain, Divergence: r, LinkControl: r, Logger: slog.New(slog.DiscardHandler),
 		Version: version.Info{Version: "v0.0.0-test", Commit: "0123456789abcdef", Go: "go1", Platform: "test/test"},
 		Links:   func() []admin.Link { return locked(r, func() []admin.Link { return r.links }) },
+		Paths:   func() []admin.OriginPaths { return locked(r, func() []admin.OriginPaths { return r.paths }) },
 		Regions: func() []admin.RegionEntry { return locked(r, func() []admin.RegionEntry { return r.regions }) },
 		Edges:   func() []admin.Edge { return locked(r, func() []admin.Edge { return r.edges }) },
 		Health:  func() admin.Health { return locked(r, func() admin.Health { return r.health }) }}
@@ -110,6 +112,9 @@ func (r *Region) change(fn func()) {
 
 // SetLinks sets what the API shows as links.
 func (r *Region) SetLinks(links ...admin.Link) { r.change(func() { r.links = links }) }
+
+// SetPaths sets what the API shows as paths.
+func (r *Region) SetPaths(paths ...admin.OriginPaths) { r.change(func() { r.paths = paths }) }
 
 // SetHealth sets the node's health.
 func (r *Region) SetHealth(h admin.Health) { r.change(func() { r.health = h }) }

@@ -46,6 +46,12 @@ func (c *Client) Links(ctx context.Context) ([]api.Link, error) {
 	return list.Links, err
 }
 
+// Paths asks for the origins that can come to the region over several paths.
+func (c *Client) Paths(ctx context.Context) ([]api.OriginPaths, error) {
+	list, err := get[api.PathList](ctx, c, api.Prefix+"/paths", nil)
+	return list.Origins, err
+}
+
 // Diverged asks for the region's diverged partitions.
 func (c *Client) Diverged(ctx context.Context) ([]api.Diverged, error) {
 	list, err := get[api.DivergedList](ctx, c, api.Prefix+"/diverged", nil)

@@ -22,7 +22,7 @@ const (
 
 // AddCommands adds all commands of this package to the root.
 func AddCommands(root *cobra.Command) {
-	for _, c := range []*cobra.Command{verifyCommand(), topicCommand(), linkCommand(), gapCommand(), userCommand(), tenantCommand(), namespaceCommand(), topologyCommand(), produceCommand(),
+	for _, c := range []*cobra.Command{verifyCommand(), topicCommand(), linkCommand(), pathCommand(), gapCommand(), userCommand(), tenantCommand(), namespaceCommand(), topologyCommand(), produceCommand(),
 		consumeCommand(), logCommand(), certsCommand(), regionCommand(), configCommand(), versionCommand()} {
 		root.AddCommand(c)
 	}

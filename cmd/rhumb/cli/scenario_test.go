@@ -294,6 +294,8 @@ func (s *scenario) plant(words []string) error {
 			End: rhumb.Offset(n[0]) + 3, Confirmed: rhumb.Offset(n[0]) - 1, LagRecords: 4, Lag: time.Second,
 			Refused: &admin.Refusal{At: rhumb.Offset(n[0]), Code: "invalid", Reason: words[4], Since: time.Now()}}}
 		s.regions["us"].SetLinks(link)
+	case "paths":
+		s.regions["us"].SetPaths(twoPaths(words[1], s.regions["eu"]))
 	case "diverge":
 		s.regions[words[1]].Diverge(rhumb.TopicName(words[2]), s.regions[words[3]], rhumb.Offset(n[0]), rhumb.Offset(n[1]))
 	case "trim":
@@ -302,6 +304,16 @@ func (s *scenario) plant(words []string) error {
 		return fmt.Errorf("no such step")
 	}
 	return nil
+}
+
+// twoPaths is a topic of us whose records of ap came over eu, and now come straight.
+func twoPaths(name string, eu *admintest.Region) admin.OriginPaths {
+	topic := rhumb.Topic{Tenant: rhumb.DefaultTenant, Namespace: rhumb.DefaultNamespace, Name: rhumb.TopicName(name)}
+	at := time.UnixMilli(1_700_000_000_000)
+	return admin.OriginPaths{Topic: topic, Region: eu.Identity.Number, Life: rhumb.Life{0xa1}, Waits: "region ap may still have it",
+		Moved: admin.PathMove{At: at, From: "ap", To: "eu", Why: "region ap is not connected"},
+		Paths: []admin.Path{{Over: "eu", State: "used", Hops: 1, Since: at, End: 7, Floor: rhumb.NoOffset},
+			{Over: "ap", State: "down", Hops: 2, Since: at, End: rhumb.NoOffset, Floor: 3}}}
 }
 
 // split cuts a line into words; quotes ' keep blanks; # starts a comment.

@@ -27,6 +27,22 @@ func originName(o replicator.OriginStatus) string {
 	return string(o.OriginName)
 }
 
+// paths turns the paths of origins into the API's.
+func (s *Server) paths() []admin.OriginPaths {
+	if s.room.links == nil {
+		return nil
+	}
+	var out []admin.OriginPaths
+	for _, o := range s.room.links.Origins() {
+		a := admin.OriginPaths{Topic: o.Topic, Partition: o.Partition, Region: o.Origin, Life: o.Life, Waits: o.Waits, Moved: admin.PathMove(o.Moved)}
+		for _, p := range o.Paths {
+			a.Paths = append(a.Paths, admin.Path{Over: p.Peer, State: string(p.State), Hops: p.Hops, Since: p.Since, End: p.End, Floor: p.Floor})
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
 // pathMetrics counts the paths of origins that have several, by what is done with
 // them, and the gaps that wait.
 func pathMetrics(origins []replicator.OriginStatus, emit func(admin.Metric)) {
