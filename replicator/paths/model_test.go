@@ -253,8 +253,8 @@ func TestMovesAreTold(t *testing.T) {
 		{"the same again", nil, "eu", 6, 1, Move{}},
 		{"the same after its link was down", []Route{{Peer: "eu", Hops: 2, Gets: true, Up: true, At: now.Add(time.Second)}, ap}, "eu", 6, 1, Move{}},
 		{"the used one is down", []Route{{Peer: "eu", Hops: 2, Gets: true, At: now}, ap}, "ap", 7, 1, Move{From: "eu", To: "ap", Why: "region eu is not connected"}},
-		{"brings nothing, seen", []Route{eu, ap}, "eu", 8, 1, Move{}},
-		{"brings nothing for long", nil, "eu", 8, 1, Move{From: "ap", To: "eu", Why: "region ap brought nothing for 5s, and this one had more"}},
+		{"brings nothing, seen", []Route{eu, ap}, "eu", 8, 2, Move{}},
+		{"brings nothing for long", nil, "eu", 8, 2, Move{From: "ap", To: "eu", Why: "region ap brought nothing for 5s, and this one had more"}},
 		{"a nearer one", []Route{eu, ap, us}, "us", 9, 7, Move{From: "eu", To: "us", Why: "it is nearer to the origin, and has caught up"}},
 		{"the edge is taken away", []Route{eu, ap}, "eu", 9, 7, Move{From: "us", To: "eu", Why: "no edge leads over region us any more"}},
 	} {

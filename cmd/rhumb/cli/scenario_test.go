@@ -295,7 +295,7 @@ func (s *scenario) plant(words []string) error {
 			Refused: &admin.Refusal{At: rhumb.Offset(n[0]), Code: "invalid", Reason: words[4], Since: time.Now()}}}
 		s.regions["us"].SetLinks(link)
 	case "paths":
-		s.regions["us"].SetPaths(twoPaths(words[1], s.regions["eu"]))
+		s.regions[words[1]].SetPaths(twoPaths(words[2], s.regions["eu"]))
 	case "diverge":
 		s.regions[words[1]].Diverge(rhumb.TopicName(words[2]), s.regions[words[3]], rhumb.Offset(n[0]), rhumb.Offset(n[1]))
 	case "trim":
