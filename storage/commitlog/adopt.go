@@ -17,6 +17,7 @@ func (l *Log) adopt(heads []*head, spares []string, kept []*tail, rep *Report) {
 		id, _ := parseName(filepath.Base(path), freeSuffix)
 		l.w.nextID = max(l.w.nextID, id+1)
 	}
+	l.files.flushed = l.w.nextID
 	if len(kept) == 0 {
 		return
 	}

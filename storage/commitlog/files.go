@@ -77,7 +77,10 @@ type fileSet struct {
 	spares []string                 // paths
 	opened int
 	clock  uint64
-	closed bool
+	// flushed: all files with lower ids are on disk. The others' handles are the
+	// syncer's, too, whether or not the writer still has them.
+	flushed uint64
+	closed  bool
 }
 
 func (s *fileSet) path(id uint64) string { return filepath.Join(s.dir, fileName(id, logSuffix)) }
@@ -136,21 +139,32 @@ func (s *fileSet) reader(f *logFile) (vfs.File, error) {
 	return h, nil
 }
 
-// closeOld closes the handle that was used longest ago if there are too many.
+// closeOld closes the handles that were used longest ago if there are too many.
 func (s *fileSet) closeOld() {
-	if s.opened <= s.maxOpen {
-		return
-	}
-	var oldest *logFile
-	for _, f := range s.m {
-		if f.handle != nil && !f.active && f.pins == 0 && (oldest == nil || f.used < oldest.used) {
-			oldest = f
+	for s.opened > s.maxOpen {
+		var oldest *logFile
+		for _, f := range s.m {
+			idle := f.handle != nil && !f.active && f.pins == 0 && f.id < s.flushed
+			if idle && (oldest == nil || f.used < oldest.used) {
+				oldest = f
+			}
 		}
-	}
-	if oldest != nil {
+		if oldest == nil {
+			return
+		}
 		_ = oldest.handle.Close() // only read from
 		oldest.handle = nil
 		s.opened--
+	}
+}
+
+// allFlushed notes that all files before id are on disk.
+func (s *fileSet) allFlushed(id uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id > s.flushed {
+		s.flushed = id
+		s.closeOld()
 	}
 }
 

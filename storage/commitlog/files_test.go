@@ -166,3 +166,33 @@ func TestEndFileBeginsANewOne(t *testing.T) {
 		t.Errorf("after a restart: %q", lines)
 	}
 }
+
+// TestUnflushedFilesStayOpen writes more files in one round than may be open: each is
+// flushed before its handle goes. Then only as many handles are left as may be.
+func TestUnflushedFilesStayOpen(t *testing.T) {
+	for name, fs := range map[string]vfs.FS{"mem": vfs.NewMem(vfs.MemConfig{}), "os": vfs.OS()} {
+		t.Run(name, func(t *testing.T) {
+			l, _ := openLog(t, Config{FS: fs, Dir: t.TempDir() + "/log", FileSize: 64 << 10, MaxOpen: 1})
+			var saved sync.WaitGroup
+			for i := range 20 {
+				saved.Add(1)
+				l.Append(&Frame{Kind: KindEntries, Shard: 1, Entries: entries(uint64(i+1), 1, strings.Repeat("x", 50<<10))}, true,
+					func(_ []Location, err error) {
+						if err != nil {
+							t.Errorf("entry %d: %v", i+1, err)
+						}
+						saved.Done()
+					})
+			}
+			r := run1(t, l)
+			saved.Wait()
+			if r.Err() != nil || len(r.Files()) != 20 {
+				t.Fatalf("%d files, %v", len(r.Files()), r.Err())
+			}
+			r.save(&Frame{Kind: KindEntries, Shard: 1, Entries: entries(21, 1, strings.Repeat("x", 50<<10))})
+			if l.files.opened > 3 {
+				t.Errorf("%d handles are open", l.files.opened)
+			}
+		})
+	}
+}

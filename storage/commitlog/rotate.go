@@ -32,6 +32,9 @@ type prepared struct {
 	file vfs.File
 	// fresh: its space is reserved, and was never written to.
 	fresh bool
+	// syncing: fill flushes its zeros, for which the writer does not wait. Under Log.mu.
+	syncing bool
+	pinned  *logFile // what it has become meanwhile, pinned until that flush is over
 }
 
 // wantPrepared wakes the preparer if there is no next file yet; mu is held.
@@ -92,14 +95,27 @@ func (l *Log) fill(p *prepared) {
 		if err != nil {
 			return // for speed only, as reserving is
 		}
+		p.syncing = true
 		l.mu.Unlock()
 		// The file may be in use by now. What this flush is told of failures, no other
 		// one is told again.
 		if err := p.file.Sync(); err != nil {
 			l.fail(err)
 		}
+		l.filled(p)
 		time.Sleep(min(9*time.Since(start), maxFillPause))
 		l.mu.Lock()
+	}
+}
+
+// filled lets go of a file whose zeros are flushed.
+func (l *Log) filled(p *prepared) {
+	l.mu.Lock()
+	f := p.pinned
+	p.syncing, p.pinned = false, nil
+	l.mu.Unlock()
+	if f != nil {
+		l.files.unpin(f)
 	}
 }
 
@@ -170,6 +186,14 @@ func (l *Log) rotate(mark Mark) error {
 	l.mu.Unlock()
 	w.handle, w.seed = p.file, h.seed()
 	w.file = l.files.activate(p.id, w.tail.File, p.file)
+	l.mu.Lock()
+	if p.syncing {
+		p.pinned, err = l.files.pin(p.id)
+	}
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
 
 	var e encoded
 	if err := e.encode(&Frame{Kind: KindCheckpoint}, appendCheckpoint(nil, l.states.list())); err != nil {

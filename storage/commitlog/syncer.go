@@ -82,6 +82,9 @@ func (l *Log) flushNeeded(frames []*request) bool {
 // completePass calls what is due: done of all frames in order, then Flushed of all
 // that are on disk now.
 func (l *Log) completePass(p pass) {
+	if p.flush {
+		l.files.allFlushed(p.end.File)
+	}
 	l.mu.Lock()
 	l.completing = nil
 	var flushed []func(error)

@@ -19,7 +19,8 @@ func (f *osFile) control(op string, fn func(fd int) error) error {
 	}
 	var inner error
 	if err := conn.Control(func(fd uintptr) { inner = fn(int(fd)) }); err != nil {
-		return err
+		// The only reason; its error is package poll's own.
+		return &fs.PathError{Op: op, Path: f.Name(), Err: fs.ErrClosed}
 	}
 	if inner != nil {
 		return &fs.PathError{Op: op, Path: f.Name(), Err: inner}
