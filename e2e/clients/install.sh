@@ -16,7 +16,7 @@ install_python() {
 	fresh python "$list" && return
 	rm -rf "$cache/python"
 	python3 -m venv "$cache/python"
-	"$cache/python/bin/pip" install -q --disable-pip-version-check --only-binary :all: -r "$list"
+	"$cache/python/bin/pip" install -q --retries 10 --timeout 60 --disable-pip-version-check --only-binary :all: -r "$list"
 	stamp "$list" >"$cache/python/.stamp"
 }
 
@@ -26,7 +26,7 @@ install_kafkajs() {
 	rm -rf "$cache/kafkajs"
 	mkdir -p "$cache/kafkajs"
 	cp "${lists[@]}" "$cache/kafkajs/"
-	(cd "$cache/kafkajs" && npm ci --silent --no-audit --no-fund)
+	(cd "$cache/kafkajs" && npm ci --silent --no-audit --no-fund --fetch-retries 5)
 	stamp "${lists[@]}" >"$cache/kafkajs/.stamp"
 }
 
@@ -35,7 +35,8 @@ install_java() {
 	fresh java "${lists[@]}" && return
 	rm -rf "$cache/java"
 	mkdir -p "$cache/java/classes"
-	mvn -q -B -Dstyle.color=never -f "$here/java/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$cache/java/lib"
+	# Maven reads one of the two, according to its age.
+	mvn -q -B -Dstyle.color=never -Dmaven.wagon.http.retryHandler.count=5 -Daether.connector.http.retryHandler.count=5 -f "$here/java/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$cache/java/lib"
 	mkdir "$cache/java/tools" # Tools.java loads these itself
 	mv "$cache"/java/lib/kafka-tools-[0-9]*.jar "$cache/java/tools/"
 	javac -cp "$cache/java/lib/*" -d "$cache/java/classes" "$here/java/Client.java" "$here/tools/Tools.java"
