@@ -21,19 +21,21 @@ const (
 // The default ports of the first region, by network.
 var udpPorts, tcpPorts = []int{7650}, []int{8080, 9092}
 
+// lockDir is where the locks lie. It stays the same for tests that move $TMPDIR.
+var lockDir = filepath.Join(os.TempDir(), "rhumb-porttest-"+strconv.Itoa(os.Getuid()))
+
 // Offset gives a number to add to the default ports of the first regions of
 // this host. All of them are free, and nobody else gets them before the test has
 // ended.
 func Offset(t testing.TB, regions int) int {
 	t.Helper()
-	dir := filepath.Join(os.TempDir(), "rhumb-porttest-"+strconv.Itoa(os.Getuid()))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(lockDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for base := firstStep; base <= lastStep; base += step {
 		for i := range perStep {
 			offset := base + i*stride
-			unlock, err := lock(filepath.Join(dir, strconv.Itoa(offset)))
+			unlock, err := lock(filepath.Join(lockDir, strconv.Itoa(offset)))
 			if err != nil {
 				continue
 			}
@@ -53,12 +55,11 @@ func Offset(t testing.TB, regions int) int {
 // else gets them before the test has ended. Only Linux has them without more ado.
 func Hosts(t testing.TB, n int) []string {
 	t.Helper()
-	dir := filepath.Join(os.TempDir(), "rhumb-porttest-"+strconv.Itoa(os.Getuid()))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(lockDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for net := 1; net < 255; net++ {
-		unlock, err := lock(filepath.Join(dir, "hosts-"+strconv.Itoa(net)))
+		unlock, err := lock(filepath.Join(lockDir, "hosts-"+strconv.Itoa(net)))
 		if err != nil {
 			continue
 		}
@@ -80,13 +81,12 @@ const firstSingle, lastSingle = 10100, 12599
 // regions. Nobody else gets them before the test has ended.
 func Ports(t testing.TB, n int) []int {
 	t.Helper()
-	dir := filepath.Join(os.TempDir(), "rhumb-porttest-"+strconv.Itoa(os.Getuid()))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(lockDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	var ports []int
 	for port := firstSingle; port <= lastSingle && len(ports) < n; port++ {
-		unlock, err := lock(filepath.Join(dir, "port-"+strconv.Itoa(port)))
+		unlock, err := lock(filepath.Join(lockDir, "port-"+strconv.Itoa(port)))
 		if err != nil {
 			continue
 		}

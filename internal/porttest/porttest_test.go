@@ -18,6 +18,14 @@ func TestOffsetsAreHeldUntilTheEndOfTheTest(t *testing.T) {
 	}
 }
 
+func TestATestThatMovesItsTemporaryFolderSeesTheLocks(t *testing.T) {
+	first := Offset(t, 1)
+	t.Setenv("TMPDIR", t.TempDir())
+	if second := Offset(t, 1); second == first {
+		t.Fatalf("offset %d was given twice", first)
+	}
+}
+
 func TestABusyPortIsPassedOver(t *testing.T) {
 	offset := 0
 	t.Run("finder", func(t *testing.T) { offset = Offset(t, 1) })
