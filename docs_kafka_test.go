@@ -65,7 +65,7 @@ func askVersions(t *testing.T, addr net.Addr) [][3]int16 {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	// Length 10, API 18, version 0, correlation id 1, no client id.
 	if _, err := c.Write([]byte{0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff}); err != nil {
 		t.Fatal(err)

@@ -118,7 +118,7 @@ func (h *harness) listener() Listener {
 }
 
 func (h *harness) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	h.Cleanup(cancel)
 	return ctx
 }
@@ -163,7 +163,7 @@ func (h *harness) dial() *rawConn {
 		h.Fatal(err)
 	}
 	h.Cleanup(func() { nc.Close() })
-	nc.SetDeadline(time.Now().Add(20 * time.Second))
+	nc.SetDeadline(time.Now().Add(time.Minute))
 	return &rawConn{h: h, nc: nc}
 }
 

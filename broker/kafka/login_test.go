@@ -140,7 +140,7 @@ func TestFranzLogsInAgain(t *testing.T) {
 	c := h.client(kgo.SASL(fscram.Auth{User: "alice", Pass: alicesPassword}.AsSha256Mechanism()), kgo.DefaultProduceTopic("t"))
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for range 200 { // until more logins than connections were seen
+	for range 1200 { // until more logins than connections were seen
 		if err := c.ProduceSync(h.ctx(), kgo.StringRecord("x")).FirstErr(); err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func TestWriterDiesAtEachStep(t *testing.T) {
 			if err := writer.Put(t.Context(), document(t, 1)); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			seen := make(chan uint64, 100)
 			var watch sync.WaitGroup
 			watch.Go(func() {

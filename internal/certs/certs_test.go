@@ -48,7 +48,7 @@ func shake(t *testing.T, server, client *tls.Config) (peer tls.ConnectionState, 
 	t.Helper()
 	a, b := net.Pipe()
 	s := tls.Server(a, server)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {

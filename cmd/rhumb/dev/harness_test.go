@@ -151,7 +151,7 @@ func (m *running) must(c Command) *State {
 func (m *running) client(i int, opts ...kgo.Opt) *kgo.Client {
 	m.Helper()
 	at := addressesOf(i, m.opts.PortOffset).kafka
-	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(at), kgo.AllowAutoTopicCreation(), kgo.UnknownTopicRetries(-1),
+	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(at), kgo.AllowAutoTopicCreation(), kgo.AlwaysRetryEOF(), kgo.UnknownTopicRetries(-1),
 		kgo.MetadataMinAge(20 * time.Millisecond)}, opts...)...)
 	if err != nil {
 		m.Fatal(err)

@@ -20,7 +20,7 @@ import (
 )
 
 // limit bounds each thing that a test waits for.
-const limit = 30 * time.Second
+const limit = 60 * time.Second
 
 // fixture is a region alone that runs in this process, on real files and sockets.
 type fixture struct {
@@ -62,7 +62,7 @@ func configure(t *testing.T) config.Config {
 	cfg.Listeners = []config.Listener{listen("kafka", config.ProtocolKafka, "127.0.0.1:0"), listen("admin", config.ProtocolAdmin, "127.0.0.1:0")}
 	cfg.Limits.LogFile, cfg.Limits.DiskReserve = 1<<20, 1<<20
 	cfg.MinFree = config.MinFree{}
-	cfg.ShutdownGrace = config.Duration(limit)
+	cfg.ShutdownGrace = config.Duration(limit / 2) // so that it says what hangs before the test gives up
 	return cfg
 }
 
@@ -135,7 +135,7 @@ func (f *fixture) admin() string { return f.server.Self().Addresses[configstore.
 
 func (f *fixture) client(addr string, opts ...kgo.Opt) *kgo.Client {
 	f.Helper()
-	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(addr), kgo.AllowAutoTopicCreation(), kgo.MetadataMinAge(20 * time.Millisecond),
+	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(addr), kgo.AllowAutoTopicCreation(), kgo.AlwaysRetryEOF(), kgo.MetadataMinAge(20 * time.Millisecond),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond })}, opts...)...)
 	if err != nil {
 		f.Fatal(err)
