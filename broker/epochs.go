@@ -26,8 +26,12 @@ func CheckEpoch(state PartitionState, epoch int32) error {
 }
 
 // EpochEnd gives the largest leader epoch of the partition that is not above
-// the one asked for, and one past its last offset. Epochs only grow along a
-// log, so it is a binary search with one batch read per step.
+// the one asked for, and where the next one begins: the first batch above it, or the
+// log's end. What retention or compaction took away at the border counts as
+// the epoch's, as for Kafka: a consumer that has read it must not be told that the log was
+// cut. An epoch from which nothing is left, nor from any before it, is itself the
+// answer. Epochs only grow along a log, so it is a binary search with one batch
+// read per step.
 func (b *Broker) EpochEnd(t *TopicInfo, partition, current, asked int32) (epoch int32, end rhumb.Offset, err error) {
 	state, err := b.State(t, partition)
 	if err == nil {
@@ -39,9 +43,12 @@ func (b *Broker) EpochEnd(t *TopicInfo, partition, current, asked int32) (epoch 
 	if asked >= state.LeaderEpoch {
 		return state.LeaderEpoch, state.End, nil
 	}
+	if asked < 0 {
+		return -1, rhumb.NoOffset, nil
+	}
 	ref := t.Partitions[partition].Ref
-	epoch, end = -1, rhumb.NoOffset
-	low, high := state.LogStart, state.End // the first batch above asked starts in [low, high]
+	epoch, end = asked, state.End // if no batch is below, and none above
+	low, high := state.LogStart, state.End
 	for low < high {
 		middle := low + (high-low)/2
 		s, ok, err := b.batchAt(ref, middle)
@@ -50,15 +57,12 @@ func (b *Broker) EpochEnd(t *TopicInfo, partition, current, asked int32) (epoch 
 			return -1, rhumb.NoOffset, err
 		case !ok:
 			high = middle
-			continue
 		case s.epoch > asked:
-			high = min(middle, max(low, s.base))
-			continue
+			end = max(low, s.base)
+			high = min(middle, end)
+		default:
+			low, epoch = s.last+1, s.epoch
 		}
-		low, epoch = s.last+1, s.epoch
-	}
-	if epoch >= 0 {
-		end = low
 	}
 	return epoch, end, nil
 }

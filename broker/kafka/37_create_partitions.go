@@ -51,7 +51,7 @@ func (s *Server) createPartitions(ctx context.Context, who *caller, ask *kmsg.Cr
 		return withCode(codeInvalidPartitions, fmt.Sprintf("The topic %s currently has %d partition(s); %d would not be an increase.", ask.Topic, have, ask.Count))
 	case ask.Count > s.broker.MaxPartitions():
 		return withCode(codeInvalidPartitions, fmt.Sprintf("%d partitions, at most %d", ask.Count, s.broker.MaxPartitions()))
-	case len(ask.Assignment) > 0 && len(ask.Assignment) != int(ask.Count-have):
+	case ask.Assignment != nil && len(ask.Assignment) != int(ask.Count-have):
 		return withCode(codeInvalidReplicaAssignment, fmt.Sprintf(
 			"Attempted to add %d additional partition(s), but only %d assignment(s) were specified.", ask.Count-have, len(ask.Assignment)))
 	}

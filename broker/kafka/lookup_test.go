@@ -142,18 +142,43 @@ func TestP96OffsetForLeaderEpoch(t *testing.T) {
 			h.region.NextEpoch()
 		}
 	}
-	for asked, want := range map[int32][2]int64{0: {-1, -1}, 1: {-1, -1}, 2: {2, 6}, 3: {2, 6}, 4: {4, 12}, 5: {4, 12}, 6: {6, 18}, 7: {6, 18},
-		8: {8, 18}, 9: {8, 18}} {
-		req := kmsg.NewPtrOffsetForLeaderEpochRequest()
-		req.Version, req.ReplicaID = 4, -2
-		topic := kmsg.NewOffsetForLeaderEpochRequestTopic()
-		p := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
-		p.CurrentLeaderEpoch, p.LeaderEpoch = -1, asked
-		topic.Topic, topic.Partitions = "t", append(topic.Partitions, p)
-		req.Topics = append(req.Topics, topic)
-		got := ask[*kmsg.OffsetForLeaderEpochResponse](h.dial(), req).Topics[0].Partitions[0]
-		if got.ErrorCode != 0 || int64(got.LeaderEpoch) != want[0] || got.EndOffset != want[1] {
-			t.Errorf("epoch %d: %d ends at %d, want %v", asked, got.LeaderEpoch, got.EndOffset, want)
-		}
+	for asked, want := range map[int32][2]int64{-1: {-1, -1}, 0: {0, 0}, 1: {1, 0}, 2: {2, 6}, 3: {2, 6}, 4: {4, 12}, 5: {4, 12}, 6: {6, 18},
+		7: {6, 18}, 8: {8, 18}, 9: {8, 18}} {
+		h.epochEnds("t", asked, want)
+	}
+}
+
+// TestP96EpochOfNothing asks where an epoch ended that left nothing, or nothing any more: not below
+// what a consumer of its time may have read, as it would be told of a truncation.
+func TestP96EpochOfNothing(t *testing.T) {
+	h := start(t)
+	h.topic("t", 1, nil)
+	trimmed := h.topic("trimmed", 1, nil)
+	h.append("trimmed", brokertest.Batch{Times: []int64{1, 2, 3}})
+	if _, err := h.broker.DeleteRecords(t.Context(), &trimmed, 0, 3); err != nil {
+		t.Fatal(err)
+	}
+	h.epochEnds("t", 1, [2]int64{1, 0})
+	h.region.NextEpoch() // as a restart does
+	h.epochEnds("t", 1, [2]int64{1, 0})
+	h.epochEnds("trimmed", 1, [2]int64{1, 3})
+	h.region.NextEpoch()
+	h.append("trimmed", brokertest.Batch{Times: []int64{4}})
+	h.epochEnds("trimmed", 1, [2]int64{1, 3})
+	h.epochEnds("trimmed", 2, [2]int64{2, 3})
+}
+
+func (h *harness) epochEnds(topic string, asked int32, want [2]int64) {
+	h.Helper()
+	req := kmsg.NewPtrOffsetForLeaderEpochRequest()
+	req.Version, req.ReplicaID = 4, -2
+	t := kmsg.NewOffsetForLeaderEpochRequestTopic()
+	p := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
+	p.CurrentLeaderEpoch, p.LeaderEpoch = -1, asked
+	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	got := ask[*kmsg.OffsetForLeaderEpochResponse](h.dial(), req).Topics[0].Partitions[0]
+	if got.ErrorCode != 0 || int64(got.LeaderEpoch) != want[0] || got.EndOffset != want[1] {
+		h.Errorf("%s, epoch %d: %d ends at %d, want %v", topic, asked, got.LeaderEpoch, got.EndOffset, want)
 	}
 }

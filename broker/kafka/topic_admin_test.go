@@ -125,12 +125,16 @@ func p163PartitionsGrow(t *testing.T, h *harness) {
 		{2, nil, codeInvalidPartitions, "Topic already has 2 partition(s)."},
 		{1, nil, codeInvalidPartitions, "The topic t currently has 2 partition(s); 1 would not be an increase."},
 		{1 << 30, nil, codeInvalidPartitions, ""},
+		{4, [][]int32{}, codeInvalidReplicaAssignment, "Attempted to add 2 additional partition(s), but only 0 assignment(s) were specified."},
 		{4, [][]int32{{testNode}}, codeInvalidReplicaAssignment, "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified."},
 		{4, [][]int32{{testNode}, {9}}, codeInvalidReplicaAssignment, "The manual partition assignment includes broker 9, but no such broker is registered."},
 		{4, [][]int32{{testNode}, {testNode}}, 0, ""},
 	} {
 		ask1 := kmsg.NewCreatePartitionsRequestTopic()
 		ask1.Topic, ask1.Count = "t", tc.count
+		if tc.assigned != nil {
+			ask1.Assignment = []kmsg.CreatePartitionsRequestTopicAssignment{}
+		}
 		for _, nodes := range tc.assigned {
 			a := kmsg.NewCreatePartitionsRequestTopicAssignment()
 			a.Replicas = nodes
