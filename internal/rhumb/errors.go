@@ -1,6 +1,7 @@
 package rhumb
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -66,11 +67,15 @@ func Errorf(kind Kind, format string, args ...any) error {
 	return &Error{Kind: kind, Err: fmt.Errorf(format, args...)}
 }
 
-// KindOf gives the kind of the outermost [Error] in the chain, KindInternal if none.
+// KindOf gives the kind of the outermost [Error] in the chain. Without any, the end of
+// a context's time is KindTimeout, and all else KindInternal.
 func KindOf(err error) Kind {
 	var e *Error
-	if errors.As(err, &e) {
+	switch {
+	case errors.As(err, &e):
 		return e.Kind
+	case errors.Is(err, context.DeadlineExceeded):
+		return KindTimeout
 	}
 	return KindInternal
 }

@@ -1,6 +1,7 @@
 package rhumb
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -79,6 +80,10 @@ func TestErrorKindsSurviveWrapping(t *testing.T) {
 	err := fmt.Errorf("append: %w", Errorf(KindUnavailable, "shard 3: %w", cause))
 	if KindOf(err) != KindUnavailable || !errors.Is(err, cause) || !KindOf(err).Retriable() {
 		t.Errorf("%v: kind %v", err, KindOf(err))
+	}
+	late := fmt.Errorf("asking: %w", context.DeadlineExceeded)
+	if KindOf(late) != KindTimeout || KindOf(Errorf(KindNotFound, "%w", late)) != KindNotFound {
+		t.Errorf("%v: kind %v", late, KindOf(late))
 	}
 	if KindOf(cause) != KindInternal || KindInternal.Retriable() {
 		t.Error("an error without a kind must be internal and not retriable")

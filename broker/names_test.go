@@ -1,0 +1,56 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/configstore/embedded"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// hanging is a store that does not answer any more, as an agent that is stopped, or an
+// address behind which everything is dropped.
+type hanging struct {
+	configstore.Store
+	hangs atomic.Bool
+}
+
+func (h *hanging) Get(ctx context.Context, key string) (configstore.Document, error) {
+	if h.hangs.Load() {
+		<-ctx.Done()
+		return configstore.Document{}, ctx.Err()
+	}
+	return h.Store.Get(ctx, key)
+}
+
+// TestChangesWithAStoreThatHangs deletes and changes a topic of the mesh while the
+// store does not answer: the wait is bounded, and its end says whose silence it was.
+func TestChangesWithAStoreThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &hanging{Store: embedded.NewMemory()}
+		if _, err := configstore.NewWriter(store, "test").EnsureMesh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		v, err := configstore.OpenView(t.Context(), configstore.ViewConfig{Store: store, Keeper: &configstore.MemoryKeeper{}, By: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.hangs.Store(true)
+		m := broker.Mesh{View: v, Self: "us"}
+		topic := rhumb.Topic{Tenant: "public", Namespace: "default", Name: "t"}
+		_, err = m.DeleteLife(t.Context(), topic, 0)
+		_, err2 := m.Change(t.Context(), topic, func(*configstore.Topic) error { return nil })
+		for _, err := range []error{err, err2} {
+			if rhumb.KindOf(err) != rhumb.KindUnavailable || !errors.Is(err, context.DeadlineExceeded) ||
+				!strings.Contains(err.Error(), "needs the configuration store, which does not answer") {
+				t.Errorf("%v: %v", rhumb.KindOf(err), err)
+			}
+		}
+	})
+}
