@@ -30,7 +30,7 @@ func CheckEpoch(state PartitionState, epoch int32) error {
 // log's end. What retention or compaction took away at the border counts as
 // the epoch's, as for Kafka: a consumer that has read it must not be told that the log was
 // cut. An epoch from which nothing is left, nor from any before it, is itself the
-// answer. Epochs only grow along a log, so it is a binary search with one batch
+// answer; one that has not begun gives -1 and [rhumb.NoOffset]. Epochs only grow along a log, so it is a binary search with one batch
 // read per step.
 func (b *Broker) EpochEnd(t *TopicInfo, partition, current, asked int32) (epoch int32, end rhumb.Offset, err error) {
 	state, err := b.State(t, partition)
@@ -40,10 +40,10 @@ func (b *Broker) EpochEnd(t *TopicInfo, partition, current, asked int32) (epoch 
 	if err != nil {
 		return -1, rhumb.NoOffset, err
 	}
-	if asked >= state.LeaderEpoch {
-		return state.LeaderEpoch, state.End, nil
-	}
-	if asked < 0 {
+	switch {
+	case asked == state.LeaderEpoch:
+		return asked, state.End, nil
+	case asked < 0 || asked > state.LeaderEpoch:
 		return -1, rhumb.NoOffset, nil
 	}
 	ref := t.Partitions[partition].Ref

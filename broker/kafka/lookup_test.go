@@ -143,7 +143,7 @@ func TestP96OffsetForLeaderEpoch(t *testing.T) {
 		}
 	}
 	for asked, want := range map[int32][2]int64{-1: {-1, -1}, 0: {0, 0}, 1: {1, 0}, 2: {2, 6}, 3: {2, 6}, 4: {4, 12}, 5: {4, 12}, 6: {6, 18},
-		7: {6, 18}, 8: {8, 18}, 9: {8, 18}} {
+		7: {6, 18}, 8: {8, 18}, 9: {-1, -1}} {
 		h.epochEnds("t", asked, want)
 	}
 }
