@@ -10,7 +10,7 @@ BENCH ?= .
 SOURCES := $(shell $(GO) list -f '{{.Dir}}' ./... 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: consul clients compat-tools compat-record help build check test race lint fmt mutants sim bench fuzz cross tidy clean
+.PHONY: consul clients compat-tools compat-record help build check test race lint fmt mutants sim bench bench-matrix fuzz cross tidy clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ sim: ## simulate SEEDS=1000 meshes of three regions, 10 virtual minutes each
 bench: ## benchmarks of the hot paths, against the previous commit, on this machine
 	GO="$(GO)" COUNT=$(COUNT) BENCH='$(BENCH)' tools/bench.sh
 
+bench-matrix: ## the same work on Rhumb and its peers, which it installs: docs/benchmarks.md
+	GO="$(GO)" tools/bench-matrix.sh
+
 fuzz: ## run each fuzz target for FUZZTIME=10s
 	GO="$(GO)" FUZZTIME=$(FUZZTIME) tools/fuzz.sh
 
@@ -69,6 +72,7 @@ tidy: ## make go.mod and go.sum exact
 	$(GO) mod tidy
 	cd tools && $(GO) mod tidy
 	cd tools/consul && $(GO) mod tidy
+	cd tools/bench && $(GO) mod tidy
 
 clean: ## remove what build made
 	rm -rf bin

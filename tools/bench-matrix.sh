@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Builds Rhumb and the load generator, gets the peers from Maven Central and the Go
+# module proxy, and measures one after the other. SYSTEMS, PHASES, TIME and ROUNDS
+# choose what; results are appended to OUT. docs/benchmarks.md says what it means.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+GO=${GO:-go}
+bin=$(mktemp -d)
+trap 'rm -rf "$bin"' EXIT
+CGO_ENABLED=0 "$GO" build -trimpath -o "$bin/rhumb" ./cmd/rhumb
+(cd tools/bench && "$GO" build -o "$bin/bench" .)
+args=(-rhumb "$bin/rhumb" -out "${OUT:-bench-matrix.jsonl}" -time "${TIME:-10s}" -rounds "${ROUNDS:-1}")
+[ -z "${SYSTEMS:-}" ] || args+=(-systems "$SYSTEMS")
+[ -z "${PHASES:-}" ] || args+=(-phases "$PHASES")
+"$bin/bench" "${args[@]}"

@@ -1,0 +1,34 @@
+// Command bench puts the same work on Rhumb and on its peers, one after the
+// other on one machine, and prints how they compare.
+//
+// # What is compared
+//
+// Each system is two clusters on this machine, one of which copies to the other:
+// two regions of Rhumb, two Kafka brokers with MirrorMaker 2 between them, or two
+// NATS servers with a mirrored stream. "-fsync" is a peer that flushes before it
+// answers, which Rhumb always does.
+//
+// # Phases
+//
+// The first four use the first cluster alone, with nothing that is copied.
+//
+//	produce-1k    as fast as it takes them, records of 1 KiB
+//	consume-1k    what produce-1k stored, from the beginning
+//	produce-100b  records of 100 bytes
+//	ack-5k        5,000 records/s of 1 KiB: from when a record was due to its answer
+//	live-5k       the same, until a consumer of the second cluster has it
+//	copy-1k       produced as fast as possible, until the second cluster has all
+//	copy-100b     the same with 100 bytes
+//
+// # What is measured
+//
+// Records that consumers get are counted per partition: lost, repeated and disordered
+// ones are part of the result. CPU seconds are those of the servers' processes
+// (/proc), per GB of payload; RSS is the most that all of them had together, looked
+// at four times a second. The clients' CPU time stands beside it, since clients,
+// servers and disk share the machine. Latency counts from when a record was due,
+// so that a stall is not hidden.
+//
+// Results go to a file, a line of JSON each, to which later runs append. The
+// table shows the median of the runs in it.
+package main

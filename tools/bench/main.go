@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options is what the command line says.
+type options struct {
+	systems []string
+	phases  []string
+	rhumb   string // binary
+	cache   string // where peers are installed
+	dir     string // for data, removed at the end
+	out     string // results
+	seconds time.Duration
+	parts   int
+	rounds  int
+}
+
+func main() {
+	var o options
+	systems := flag.String("systems", "kafka,kafka-fsync,nats,rhumb", "what to measure, in this order: "+strings.Join(names(), ", "))
+	phases := flag.String("phases", strings.Join(allPhases, ","), "what to do with each")
+	flag.StringVar(&o.rhumb, "rhumb", "bin/rhumb", "the binary")
+	flag.StringVar(&o.cache, "cache", defaultCache(), "where peers are installed")
+	flag.StringVar(&o.dir, "dir", "", "where data go; default: a temporary directory")
+	flag.StringVar(&o.out, "out", "bench-matrix.jsonl", "where results are appended")
+	flag.DurationVar(&o.seconds, "time", 10*time.Second, "how long a phase produces")
+	flag.IntVar(&o.parts, "partitions", 6, "of each topic; a NATS stream has none")
+	flag.IntVar(&o.rounds, "rounds", 1, "how often all systems take their turn")
+	install := flag.Bool("install", false, "only install the peers")
+	only := flag.Bool("table", false, "only print the table of the results that are there")
+	flag.Parse()
+	o.systems, o.phases = strings.Split(*systems, ","), strings.Split(*phases, ",")
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	switch {
+	case *only:
+	case *install:
+		err = installAll(ctx, &o)
+	default:
+		err = runAll(ctx, &o)
+	}
+	if err == nil && !*install {
+		err = printTable(os.Stdout, o.out)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func defaultCache() string {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		base = os.TempDir()
+	}
+	return filepath.Join(base, "rhumb", "peers")
+}
+
+func installAll(ctx context.Context, o *options) error {
+	for _, name := range o.systems {
+		s, err := newSystem(name, o)
+		if err == nil {
+			err = s.install(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// runAll lets the systems take turns.
+func runAll(ctx context.Context, o *options) error {
+	if err := installAll(ctx, o); err != nil {
+		return err
+	}
+	for _, p := range o.phases {
+		if !slices.Contains(allPhases, p) {
+			return fmt.Errorf("unknown phase %q: there are %s", p, strings.Join(allPhases, ", "))
+		}
+	}
+	results, err := os.OpenFile(o.out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer results.Close()
+	for range o.rounds {
+		for _, name := range o.systems {
+			if err := runOne(ctx, o, name, results); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// runOne starts a system, does all phases and stops it.
+func runOne(ctx context.Context, o *options, name string, results *os.File) (err error) {
+	dir, err := os.MkdirTemp(o.dir, "bench-"+name+"-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	s, err := newSystem(name, o)
+	if err != nil {
+		return err
+	}
+	p := &processes{dir: dir}
+	defer p.stop()
+	m := &machine{options: o, name: name, system: s, processes: p, results: results}
+	if err := s.start(ctx, p); err != nil {
+		return err
+	}
+	for _, phase := range o.phases {
+		if err := m.run(ctx, phase); err != nil {
+			return fmt.Errorf("%s: %w%s", phase, err, p.lastWords())
+		}
+	}
+	return nil
+}
