@@ -134,6 +134,10 @@ func (s *Server) register(ctx context.Context) error {
 	}
 	s.room.said = doc
 	known, isKnown := s.room.view.Region(doc.Name)
+	if isKnown && doc.Number != 0 && doc.Number != known.Number {
+		return rhumb.Errorf(rhumb.KindInvalid, "region.number: region %s has number %d, not %d, and keeps it for ever: leave the line out, or write the number that it has",
+			doc.Name, known.Number, doc.Number)
+	}
 	stored, err := s.room.view.Writer(s.writer()).RegisterRegion(ctx, doc, s.highestNumber())
 	switch {
 	case err == nil:

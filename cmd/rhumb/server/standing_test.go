@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -8,9 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"errors"
-
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // TestDrainingRegionTakesNoProducers: it says so to clients, stays so over a restart,
@@ -50,6 +50,26 @@ func TestDrainingRegionTakesNoProducers(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "producers are taken again", func() bool { return !refused() })
+}
+
+// TestOtherNumberInTheFileIsRefused: a region keeps its number, whatever its file says
+// later, and the refusal names the field.
+func TestOtherNumberInTheFileIsRefused(t *testing.T) {
+	f := start(t, configure(t))
+	own := f.server.room.self.Number
+	f.stop()
+	if err := f.end(); err != nil {
+		t.Fatal(err)
+	}
+	for _, number := range []rhumb.RegionNumber{own + 1, 77} {
+		cfg := f.cfg
+		cfg.Region.Number = number
+		if err := launch(t, cfg).end(); rhumb.KindOf(err) != rhumb.KindInvalid || !strings.Contains(err.Error(), "region.number: region us has number 1") {
+			t.Errorf("number %d: %v", number, err)
+		}
+	}
+	f.cfg.Region.Number = own
+	start(t, f.cfg)
 }
 
 // TestRemovedRegionSaysSo: its health names it, it is not ready, and neither it nor a
