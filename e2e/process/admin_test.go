@@ -82,32 +82,40 @@ func (a *administrator) act(ctx context.Context, topic string) {
 	a.look(ctx, topic) // what came of it decides what makes sense next
 }
 
+// shapeOf asks what a topic looks like.
+func (a *administrator) shapeOf(ctx context.Context, topic string) (now shape, err error) {
+	details, err := a.client.ListTopics(ctx, topic)
+	if err != nil || details[topic].Err != nil {
+		return now, err
+	}
+	now.partitions = len(details[topic].Partitions)
+	configs, err := a.client.DescribeTopicConfigs(ctx, topic)
+	if err == nil {
+		err = configs[0].Err
+	}
+	if err != nil {
+		return now, fmt.Errorf("settings: %w", err)
+	}
+	for _, c := range configs[0].Configs {
+		if c.Key == "retention.ms" {
+			now.retention = c.MaybeValue()
+		}
+	}
+	return now, nil
+}
+
 // look compares a topic with what it may be, and from then on it is that.
 func (a *administrator) look(ctx context.Context, topic string) {
 	var now shape
-	var details kadm.TopicDetails
 	var err error
-	for until := time.Now().Add(Limit); time.Now().Before(until) && ctx.Err() == nil; {
-		if details, err = a.client.ListTopics(ctx, topic); err == nil {
+	for until := time.Now().Add(Limit); time.Now().Before(until) && ctx.Err() == nil; { // the region may die between two questions
+		if now, err = a.shapeOf(ctx, topic); err == nil {
 			break
 		}
 	}
 	if err != nil {
 		a.t.Errorf("look at %s: %v", topic, err)
 		return
-	}
-	if d := details[topic]; d.Err == nil {
-		now.partitions = len(d.Partitions)
-		configs, err := a.client.DescribeTopicConfigs(ctx, topic)
-		if err != nil || configs[0].Err != nil {
-			a.t.Errorf("settings of %s: %v, %v", topic, configs, err)
-			return
-		}
-		for _, c := range configs[0].Configs {
-			if c.Key == "retention.ms" {
-				now.retention = c.MaybeValue()
-			}
-		}
 	}
 	if !a.may[topic][now] {
 		a.t.Errorf("%s is %+v after %d acts, it may be %v", topic, now, a.acts, a.may[topic])

@@ -2,11 +2,14 @@ package process
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -20,13 +23,7 @@ func Read(t testing.TB, kafka, topic string) map[int32][]*kgo.Record {
 	defer cancel()
 	c := Client(t, kafka, kgo.ConsumeTopics(topic))
 	defer c.Close()
-	ends, err := kadm.NewClient(c).ListEndOffsets(ctx, topic)
-	if err == nil {
-		err = ends.Error()
-	}
-	if err != nil {
-		t.Fatalf("ends of %s at %s: %v", topic, kafka, err)
-	}
+	ends := endsOf(ctx, t, kadm.NewClient(c), topic)
 	out, left := map[int32][]*kgo.Record{}, map[int32]int64{}
 	ends.Each(func(o kadm.ListedOffset) {
 		if o.Offset > 0 {
@@ -50,6 +47,28 @@ func Read(t testing.TB, kafka, topic string) map[int32][]*kgo.Record {
 		})
 	}
 	return out
+}
+
+// endsOf asks where a topic's partitions end. One that has only just come to a region
+// may have no leader yet: a client asks again.
+func endsOf(ctx context.Context, t testing.TB, c *kadm.Client, topic string) kadm.ListedOffsets {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ends, err := c.ListEndOffsets(ctx, topic)
+		if err == nil {
+			err = ends.Error()
+		}
+		var kafka *kerr.Error
+		switch {
+		case err == nil:
+			return ends
+		case !errors.As(err, &kafka) || !kafka.Retriable || ctx.Err() != nil:
+			t.Fatalf("ends of %s: %v", topic, err)
+		}
+		<-tick.C
+	}
 }
 
 // Check reads the topic in each region: every record that a producer was told is

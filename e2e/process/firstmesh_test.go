@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rhumbmq/rhumb/configstore/consul/consultest"
 	"github.com/rhumbmq/rhumb/internal/porttest"
@@ -82,14 +83,16 @@ func (m *machine) types(block string) {
 	m.blocks++
 	mark := fmt.Sprintf("-- %s has done block %d", m.name, m.blocks)
 	fmt.Fprintf(m.stdin, "%s\necho '%s'\n", m.change.Replace(block), mark)
-	Until(m.t, fmt.Sprintf("%s has typed\n%s", m.name, block), func() bool {
+	timeout := time.After(5 * Limit) // some blocks wait several times themselves
+	for !strings.Contains(m.out.String(), mark) {
 		select {
+		case <-m.out.wrote:
 		case <-m.ended:
 			m.t.Fatalf("on machine %s a command failed:\n%s", m.name, block)
-		default:
+		case <-timeout:
+			m.t.Fatalf("%s has not typed within %s\n%s", m.name, 5*Limit, block)
 		}
-		return strings.Contains(m.out.String(), mark)
-	})
+	}
 }
 
 // step is a block of the page and the machines that it is for.

@@ -163,7 +163,7 @@ listeners:
 limits: {log_file: 4MiB, disk_reserve: 4MiB, tail_cache: 1MiB}
 min_free: {percent: 0, bytes: 64MiB}
 groups: {initial_rebalance_delay: 0s}
-shutdown_grace: 10s
+shutdown_grace: 50s
 log: {level: info}
 links:
 `, r.Name, r.Kafka, r.Admin, r.Geo, m.storeConfig())

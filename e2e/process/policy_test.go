@@ -75,7 +75,7 @@ func TestI4PoliciesChangeUnderTraffic(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*Limit)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*Limit)
 	defer cancel()
 	var admins sync.WaitGroup
 	for i := range 2 {

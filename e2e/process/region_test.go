@@ -55,7 +55,7 @@ func TestG70RegionJoinsAndLeavesUnderTraffic(t *testing.T) {
 	sa := m.Prepare("sa")
 	m.tells(0, []string{"joined not yet", "no edge leads to it"}, "region", "show", "sa")
 	m.Flow("us", "eu", "ap", "sa") // the others know of it before it has ever run
-	m.tells(1, []string{"SOURCE"}, "region", "show", "sa", "--wait", "1s")
+	m.shows(1, []string{"SOURCE"}, "region", "show", "sa", "--wait", "1s")
 	m.launch(sa)
 	m.awaitReady(sa)
 	m.Kill("sa") // in the middle of what it has missed
@@ -96,10 +96,8 @@ func (m *Mesh) leave(sa *Region) {
 	writing := m.Produce("orders-of-sa", 1, 2, "sa") // in the middle of which the door is shut
 	m.tells(1, []string{"draining", "NOT CONFIRMED BY", "eu "}, "region", "drain", "sa", "--wait", "2s")
 	writing.Abandon()
+	Until(m.t, "sa says that it drains", func() bool { return slices.Contains(m.problems("sa"), "region: draining") })
 	m.refuses(sa, "orders")
-	if p := m.problems("sa"); !slices.Contains(p, "region: draining") {
-		m.t.Errorf("the health of sa: %q", p)
-	}
 	m.tells(1, []string{"namespace public/default", "--force"}, "region", "remove", "sa")
 	m.Kill("sa")
 	m.Restart("sa")
@@ -117,9 +115,10 @@ func (m *Mesh) leave(sa *Region) {
 		m.t.Errorf("a removed region is ready: %d", code)
 	}
 	m.refuses(sa, "orders")
-	if res := m.Run("link", "list"); strings.Contains(res.Stdout, "sa") {
-		m.t.Errorf("us still has a link to it:\n%s", res.Stdout)
-	}
+	Until(m.t, "us has no link to it", func() bool {
+		res := m.Run("link", "list")
+		return res.Code == 0 && !strings.Contains(res.Stdout, "sa")
+	})
 	m.Kill("sa")
 	m.Forget("sa")
 	m.launch(sa)
@@ -248,8 +247,6 @@ func TestDeadRegionIsRemovedByForce(t *testing.T) {
 	m.tells(0, []string{""}, "namespace", "set", "public/default", "-f", file)
 	Until(t, "ap has what only eu had", func() bool { return len(m.valuesAt("ap", "orders", "last")) == len(last) })
 	m.Verify("orders")
-	if p := m.problems("eu"); len(p) > 0 {
-		t.Errorf("eu complains: %q", p)
-	}
+	Until(t, "eu does not complain", func() bool { return len(m.problems("eu")) == 0 })
 	m.Stop()
 }

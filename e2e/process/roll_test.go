@@ -38,6 +38,7 @@ func TestCARollsOverUnderTraffic(t *testing.T) {
 	tr := m.Produce("orders", 2, 1)
 	const some = 100
 	tr.Progress(some, "us", "eu", "ap")
+	m.Verify("orders") // each link has come up, and carried something
 	up := m.linkUps()
 	for _, step := range []string{"begin", "issue", "finish"} {
 		m.roll(step)

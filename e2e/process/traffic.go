@@ -58,6 +58,7 @@ func Client(t testing.TB, addr string, opts ...kgo.Opt) *kgo.Client {
 		kgo.SeedBrokers(addr), kgo.MetadataMinAge(50 * time.Millisecond), kgo.UnknownTopicRetries(-1),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
 		kgo.StopProducerOnDataLossDetected(),
+		kgo.AlwaysRetryEOF(), // else a kill before a connection's first answer is taken for a wrong address
 	}
 	c, err := kgo.NewClient(append(quick, opts...)...)
 	if err != nil {
@@ -89,7 +90,6 @@ func (m *Mesh) Produce(topic string, partitions, n int, regions ...rhumb.RegionN
 			tr.wait.Go(func() { p.run(ctx) })
 		}
 	}
-	// Before its first answer a client gives up for ever if the region hangs up.
 	for _, p := range tr.producers {
 		Until(m.t, p.name+" stores its first record", func() bool { return p.ackedSoFar() > 0 })
 	}

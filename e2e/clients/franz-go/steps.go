@@ -45,7 +45,7 @@ func newSteps(bootstrap string) (*steps, error) {
 func (s *steps) close() { s.client.Close() }
 
 func (s *steps) dial(opts ...kgo.Opt) (*kgo.Client, error) {
-	opts = append(opts, kgo.SeedBrokers(s.bootstrap), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	opts = append(opts, kgo.SeedBrokers(s.bootstrap), kgo.AlwaysRetryEOF(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if words := strings.Fields(os.Getenv("KAFKA_LOGIN")); len(words) == 3 { // mechanism, user, password
 		switch auth := (scram.Auth{User: words[1], Pass: words[2]}); words[0] {
 		case "SCRAM-SHA-256":

@@ -285,8 +285,10 @@ func load(bootstrap, topic string) error {
 	return nil
 }
 
-// produceUntil gives how many records were sent; all are acknowledged.
+// produceUntil gives how many records were sent; all are acknowledged. The client is
+// closed when each has its answer: one that closes gives up what it would send again.
 func produceUntil(p sarama.AsyncProducer, topic string, stop <-chan struct{}) (n int, err error) {
+	var answered sync.WaitGroup
 	acked, failed := make(chan int, 1), make(chan error, 1)
 	go func() {
 		count := 0
@@ -294,6 +296,7 @@ func produceUntil(p sarama.AsyncProducer, topic string, stop <-chan struct{}) (n
 			if count++; count%200 == 0 {
 				fmt.Println("acked", count)
 			}
+			answered.Done()
 		}
 		acked <- count
 	}()
@@ -301,6 +304,7 @@ func produceUntil(p sarama.AsyncProducer, topic string, stop <-chan struct{}) (n
 		var err error
 		for e := range p.Errors() {
 			err = e
+			answered.Done()
 		}
 		failed <- err
 	}()
@@ -309,11 +313,13 @@ func produceUntil(p sarama.AsyncProducer, topic string, stop <-chan struct{}) (n
 	for {
 		select {
 		case <-stop:
+			answered.Wait()
 			p.AsyncClose()
 			return n, errors.Join(<-failed, equal("acknowledged", <-acked, n))
 		case <-pace.C:
 		}
 		for range 10 {
+			answered.Add(1)
 			p.Input() <- &sarama.ProducerMessage{Topic: topic, Partition: int32(n % 3), Value: sarama.StringEncoder(strconv.Itoa(n))}
 			n++
 		}
