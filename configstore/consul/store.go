@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -154,17 +155,30 @@ func (s *Store) Put(ctx context.Context, d configstore.Document) error {
 	return s.cas(ctx, d, index)
 }
 
-// cas stores a document if the key was not changed since it had the index.
+// cas stores a document if the key was not changed since it had the index. Where the
+// servers cannot say what became of it, it finds out.
 func (s *Store) cas(ctx context.Context, d configstore.Document, index uint64) error {
 	pair := &api.KVPair{Key: s.prefix + d.Key, Value: d.JSON, ModifyIndex: index}
-	ok, _, err := s.client.KV().CAS(pair, new(api.WriteOptions).WithContext(ctx))
-	if err != nil {
-		return s.explain(ctx, "put "+d.Key, err)
+	for end := time.Now().Add(electionTime); ; {
+		ok, _, err := s.client.KV().CAS(pair, new(api.WriteOptions).WithContext(ctx))
+		switch {
+		case err == nil && !ok:
+			return conflict(d.Key)
+		case err == nil:
+			return nil
+		case !leaderless(err):
+			return s.explain(ctx, "put "+d.Key, err)
+		}
+		stored, now, isKnown := s.getSettled(ctx, d.Key, end)
+		switch {
+		case !isKnown:
+			return s.explain(ctx, "put "+d.Key, err)
+		case bytes.Equal(stored.JSON, d.JSON):
+			return nil // the lost answer was yes
+		case now != index:
+			return conflict(d.Key)
+		}
 	}
-	if !ok {
-		return conflict(d.Key)
-	}
-	return nil
 }
 
 // Close implements [configstore.Store].
