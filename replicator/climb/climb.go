@@ -1,0 +1,261 @@
+package climb
+
+import "time"
+
+// Sample says how the path did since the last one.
+type Sample struct {
+	At      time.Time
+	Bytes   uint64        // that the connections took
+	Blocked float64       // part of the time that somebody waited for them to take more: 0 to 1, or above if several did
+	Open    int           // connections in use
+	RTT     time.Duration // smoothed, of the connections in use
+	Least   time.Duration // the least round trip seen on this path
+	Loss    float64       // part of the packets that were lost
+}
+
+const (
+	// limitedFrom and calmBelow bound Blocked: from the one on the path limits what is
+	// sent, below the other it has room. Between them nothing is changed.
+	limitedFrom = 0.5
+	calmBelow   = 0.1
+	// calmFor is how long a path has room before connections are given back, a half
+	// each calmStep.
+	calmFor     = 15 * time.Second
+	calmForMost = 10 * time.Minute
+	calmStep    = 5 * time.Second
+	// gainKept is what a step up must bring to be kept, lossTaken what a step down may
+	// cost. That they differ keeps it from going to and fro.
+	gainKept  = 1.2
+	lossTaken = 0.92
+	// steep is the part of the ideal gain from which on the next step is fourfold.
+	steep = 0.6
+	// measure and settle are the least times; both grow with the round trip.
+	measure  = time.Second
+	settle   = 500 * time.Millisecond
+	openWait = 6 * time.Second // until connections that were asked for are open
+	// upPause is until a step up that brought nothing is tried again; it doubles.
+	upPause     = 20 * time.Second
+	upPauseMost = 10 * time.Minute
+	// downPause is between two tries with fewer.
+	downPause    = 2 * time.Minute
+	downAgain    = 10 * time.Second
+	nearRTT      = 2 * time.Millisecond
+	nearLoss     = 0.005
+	queueSlack   = 15 * time.Millisecond
+	changedBy    = 2.0 // another path: what was learned of it is void
+	queuedBefore = 2   // measurements in a row that show a full queue before a step down
+)
+
+type phase uint8
+
+const (
+	steady phase = iota
+	up
+	down
+)
+
+// Climber is the state of one direction of a link.
+type Climber struct {
+	most int
+	n    int // connections that it asks for
+	hint int // how many were good before, 0: not known
+
+	phase  phase
+	before int     // connections before the try
+	rate   float64 // bytes per second then; in steady, of the last measurement
+	ref    float64 // rate when the last step up was given back
+	step   int     // factor of the next step up
+	queued int
+
+	changed         time.Time // when n last changed, or limits began
+	from            time.Time // begin of the measurement, zero: not begun
+	bytes           uint64
+	last            time.Time
+	nextUp          time.Time
+	nextDown        time.Time
+	pause           time.Duration
+	calmSince       time.Time // zero: not calm
+	calmWait        time.Duration
+	steppedFromCalm time.Time
+}
+
+// New begins with one connection, of at most most. hint is how many were good when the
+// path was last used, 0 if that is not known: then the first step goes there.
+func New(most, hint int) *Climber {
+	return &Climber{most: max(1, most), n: 1, hint: min(hint, most), step: 2, pause: upPause, calmWait: calmFor}
+}
+
+// Wanted gives the number of connections.
+func (c *Climber) Wanted() int { return c.n }
+
+// Limit changes how many there may be at most.
+func (c *Climber) Limit(most int) {
+	c.most = max(1, most)
+	if c.n > c.most {
+		c.give(c.most, c.last)
+	}
+}
+
+// Step takes a sample and gives the number of connections wanted.
+func (c *Climber) Step(s Sample) int {
+	if c.last.IsZero() {
+		c.nextDown = s.At.Add(downPause)
+	}
+	c.last = s.At
+	switch {
+	case s.Least > 0 && s.Least < nearRTT && s.Loss < nearLoss:
+		if c.n > 1 {
+			c.give(1, s.At)
+		}
+		return c.n
+	case s.Blocked < calmBelow:
+		c.calm(s.At)
+		return c.n
+	}
+	c.calmSince = time.Time{}
+	if s.Blocked < limitedFrom {
+		c.from = time.Time{}
+		return c.n
+	}
+	c.limited(s)
+	return c.n
+}
+
+// calm gives connections back that nobody needs.
+func (c *Climber) calm(now time.Time) {
+	c.from = time.Time{}
+	if c.phase == up && c.n > c.before {
+		c.n = c.before // not known whether they bring anything
+	}
+	c.phase = steady
+	if c.calmSince.IsZero() {
+		c.calmSince = now
+	}
+	if c.n > 1 && now.Sub(c.calmSince) >= c.calmWait && now.Sub(c.changed) >= calmStep {
+		c.hint = max(c.hint, c.n)
+		c.give((c.n+1)/2, now)
+		c.steppedFromCalm = now
+	}
+	if c.n == 1 && now.Sub(c.calmSince) >= calmForMost {
+		c.calmWait = calmFor
+	}
+}
+
+// limited measures while the path limits what is sent.
+func (c *Climber) limited(s Sample) {
+	if !c.steppedFromCalm.IsZero() { // that was one step too many
+		if s.At.Sub(c.steppedFromCalm) < 2*calmFor {
+			c.calmWait = min(2*c.calmWait, calmForMost)
+			c.nextUp = s.At
+		}
+		c.steppedFromCalm = time.Time{}
+	}
+	waited := s.At.Sub(c.changed)
+	if waited < max(settle, 3*s.RTT) || s.Open < c.n && waited < openWait {
+		return
+	}
+	if c.from.IsZero() {
+		c.from, c.bytes = s.At, 0
+		return
+	}
+	c.bytes += s.Bytes
+	took := s.At.Sub(c.from)
+	if took < max(measure, 8*s.RTT) {
+		return
+	}
+	rate := float64(c.bytes) / took.Seconds()
+	c.from, c.bytes = s.At, 0
+	full := s.RTT > s.Least+s.Least/2+queueSlack
+	switch c.phase {
+	case up:
+		c.judgeUp(rate, full, s)
+	case down:
+		c.judgeDown(rate, s.At)
+	case steady:
+		c.decide(rate, full, s.At)
+	}
+}
+
+// decide is what follows a measurement that compares nothing.
+func (c *Climber) decide(rate float64, full bool, now time.Time) {
+	c.rate = rate
+	if c.ref > 0 && (rate > c.ref*changedBy || rate < c.ref/changedBy) {
+		c.ref, c.pause, c.nextUp = 0, upPause, now
+	}
+	if !full {
+		c.queued = 0
+	} else if c.queued++; c.queued >= queuedBefore {
+		c.queued = 0
+		c.nextUp = now.Add(c.pause)
+		if c.n > 1 {
+			c.give(c.n-max(1, c.n/4), now)
+		}
+		return
+	}
+	switch {
+	case !full && c.n < c.most && !now.Before(c.nextUp):
+		to := c.n * c.step
+		if c.hint > c.n {
+			to = c.hint
+		}
+		c.hint = 0
+		c.try(up, min(to, c.most), now)
+	case c.n > 1 && !now.Before(c.nextDown):
+		c.try(down, (c.n+1)/2, now)
+	}
+}
+
+func (c *Climber) try(p phase, n int, now time.Time) {
+	c.phase, c.before = p, c.n
+	c.set(n, now)
+}
+
+// judgeUp keeps a step up if it brought enough.
+func (c *Climber) judgeUp(rate float64, full bool, s Sample) {
+	c.phase = steady
+	ideal := float64(min(c.n, max(s.Open, 1))) / float64(c.before)
+	gain := rate / max(c.rate, 1)
+	if gain < min(gainKept, 1+(ideal-1)/2) || ideal <= 1 {
+		c.step, c.ref = 2, c.rate
+		c.nextUp = s.At.Add(c.pause)
+		c.pause = min(2*c.pause, upPauseMost)
+		c.set(c.before, s.At)
+		return
+	}
+	if s.Open < c.n { // the peer takes no more
+		c.n = max(s.Open, c.before)
+	}
+	c.step, c.pause, c.rate = 2, upPause, rate
+	if gain >= 1+(ideal-1)*steep {
+		c.step = 4
+	}
+	c.nextUp = s.At
+	if full {
+		c.nextUp = s.At.Add(c.pause)
+	}
+	c.nextDown = s.At.Add(downPause)
+	c.decide(rate, full, s.At) // the next step at once
+}
+
+// judgeDown keeps a step down if it cost nothing.
+func (c *Climber) judgeDown(rate float64, now time.Time) {
+	c.phase = steady
+	if rate < c.rate*lossTaken {
+		c.nextDown = now.Add(downPause)
+		c.set(c.before, now)
+		return
+	}
+	c.rate = rate
+	c.nextDown = now.Add(downAgain)
+	c.nextUp = now.Add(c.pause)
+}
+
+// give goes back to fewer connections for good.
+func (c *Climber) give(n int, now time.Time) {
+	c.phase = steady
+	c.set(n, now)
+}
+
+func (c *Climber) set(n int, now time.Time) {
+	c.n, c.changed, c.from, c.bytes = n, now, time.Time{}, 0
+}

@@ -1,0 +1,209 @@
+package climb
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// path is a model of one: what it carries, and what one connection gets out of it.
+type path struct {
+	rtt      time.Duration
+	capacity float64 // bytes per second
+	single   float64 // what random loss leaves one connection
+	loss     float64
+	offered  float64       // what there is to send, bytes per second; 0: any amount
+	queue    time.Duration // that the round trip grows by when capacity is reached
+	refuses  int           // connections from this one on do not open; 0: none
+	noise    float64
+}
+
+// run has a climber use the path for a while, two samples a second, and gives the mean
+// rate and the number of connections at the end.
+func (p *path) run(c *Climber, rnd *rand.Rand, now *time.Time, d time.Duration) (rate float64, n int) {
+	const tick = 500 * time.Millisecond
+	sum, ticks := 0.0, 0
+	for end := now.Add(d); now.Before(end); *now = now.Add(tick) {
+		open := c.Wanted()
+		if p.refuses > 0 {
+			open = min(open, p.refuses)
+		}
+		can := math.Min(p.capacity, p.single*float64(open)) * (1 + p.noise*(2*rnd.Float64()-1))
+		s := Sample{At: *now, Open: open, RTT: p.rtt, Least: p.rtt, Loss: p.loss, Blocked: 0.9}
+		if p.single*float64(open) >= p.capacity {
+			s.RTT += p.queue
+		}
+		if p.offered > 0 && p.offered < can {
+			s.Blocked = p.offered / can * 0.3
+			can = p.offered
+		}
+		s.Bytes = uint64(can * tick.Seconds())
+		sum, ticks = sum+can, ticks+1
+		c.Step(s)
+	}
+	return sum / float64(ticks), c.Wanted()
+}
+
+func begin() (*rand.Rand, *time.Time) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	return rand.New(rand.NewPCG(1, 2)), &now
+}
+
+// TestLossyPathGetsAll: where each connection brings as much as the first, it has all of
+// them within half a minute, and holds them.
+func TestLossyPathGetsAll(t *testing.T) {
+	rnd, now := begin()
+	p := path{rtt: 200 * time.Millisecond, capacity: 125e6, single: .1e6, loss: .01, noise: .15}
+	c := New(64, 0)
+	if _, n := p.run(c, rnd, now, 30*time.Second); n != 64 {
+		t.Errorf("%d connections after 30 s", n)
+	}
+	if rate, _ := p.run(c, rnd, now, 10*time.Minute); rate < .9*6.4e6 {
+		t.Errorf("%.0f bytes per second", rate)
+	}
+}
+
+// TestHintIsTakenAtOnce: a link that comes back does not climb from the bottom.
+func TestHintIsTakenAtOnce(t *testing.T) {
+	rnd, now := begin()
+	p := path{rtt: 200 * time.Millisecond, capacity: 125e6, single: .1e6, loss: .01, noise: .15}
+	if _, n := p.run(New(64, 48), rnd, now, 4*time.Second); n != 48 {
+		t.Errorf("%d connections after 4 s", n)
+	}
+}
+
+// TestMoreThatBringNothingAreGivenBack: on a path that one connection fills, more are
+// open for a small part of the time only.
+func TestMoreThatBringNothingAreGivenBack(t *testing.T) {
+	for _, queue := range []time.Duration{0, 100 * time.Millisecond} {
+		rnd, now := begin()
+		p := path{rtt: 50 * time.Millisecond, capacity: 10e6, single: 10e6, noise: .08, queue: queue}
+		c := New(64, 0)
+		more, all := 0, 0
+		for range 1200 {
+			if _, n := p.run(c, rnd, now, 500*time.Millisecond); n > 1 {
+				more++
+			}
+			all++
+		}
+		if more > all/10 {
+			t.Errorf("queue %s: more than one connection in %d of %d samples", queue, more, all)
+		}
+	}
+}
+
+// TestStopsWhereThePathIsFull: some connections fill the path; it settles near there.
+func TestStopsWhereThePathIsFull(t *testing.T) {
+	rnd, now := begin()
+	p := path{rtt: 80 * time.Millisecond, capacity: 8e6, single: 1e6, loss: .001, noise: .05}
+	c := New(64, 0)
+	p.run(c, rnd, now, time.Minute)
+	if rate, n := p.run(c, rnd, now, 5*time.Minute); n < 6 || n > 16 || rate < 7e6 {
+		t.Errorf("%d connections, %.0f bytes per second", n, rate)
+	}
+}
+
+// TestIdleKeepsOne, also if the path was full of them, and a trickle does not need more.
+func TestIdleKeepsOne(t *testing.T) {
+	for _, offered := range []float64{1, .05e6} {
+		rnd, now := begin()
+		p := path{rtt: 200 * time.Millisecond, capacity: 125e6, single: .1e6, loss: .01}
+		c := New(64, 0)
+		p.run(c, rnd, now, time.Minute)
+		p.offered = offered
+		if _, n := p.run(c, rnd, now, 2*time.Minute); n != 1 {
+			t.Errorf("%.0f bytes per second: %d connections", offered, n)
+		}
+	}
+}
+
+// TestSteadyLoadKeepsWhatItNeeds: a load between two numbers does not go to and fro
+// for ever.
+func TestSteadyLoadKeepsWhatItNeeds(t *testing.T) {
+	rnd, now := begin()
+	p := path{rtt: 200 * time.Millisecond, capacity: 125e6, single: .1e6, loss: .01, offered: 2e6, noise: .05}
+	c := New(64, 0)
+	p.run(c, rnd, now, 10*time.Minute)
+	short := 0
+	for range 1200 {
+		if rate, _ := p.run(c, rnd, now, 500*time.Millisecond); rate < 1.9e6 {
+			short++
+		}
+	}
+	if short > 120 {
+		t.Errorf("too few connections in %d of 1200 samples", short)
+	}
+}
+
+// TestNearPathKeepsOne: a clean short path is limited by something else.
+func TestNearPathKeepsOne(t *testing.T) {
+	rnd, now := begin()
+	p := path{rtt: 300 * time.Microsecond, capacity: 1e9, single: .3e9, noise: .3}
+	c := New(64, 0)
+	for range 120 {
+		if _, n := p.run(c, rnd, now, time.Second); n != 1 {
+			t.Fatalf("%d connections", n)
+		}
+	}
+}
+
+// TestRefusingPeer: one that takes no more than some costs no more than a try now and then.
+func TestRefusingPeer(t *testing.T) {
+	rnd, now := begin()
+	p := path{rtt: 200 * time.Millisecond, capacity: 125e6, single: .1e6, loss: .01, refuses: 5}
+	c := New(64, 0)
+	p.run(c, rnd, now, 2*time.Minute)
+	if rate, _ := p.run(c, rnd, now, 10*time.Minute); rate < .9*.5e6 {
+		t.Errorf("%.0f bytes per second", rate)
+	}
+}
+
+// TestHealedPathGivesBack: when loss ends, one connection is enough again.
+func TestHealedPathGivesBack(t *testing.T) {
+	rnd, now := begin()
+	p := path{rtt: 100 * time.Millisecond, capacity: 12e6, single: .3e6, loss: .01, noise: .05}
+	c := New(64, 0)
+	p.run(c, rnd, now, time.Minute)
+	p.single, p.loss, p.queue = 12e6, 0, 80*time.Millisecond
+	if _, n := p.run(c, rnd, now, 10*time.Minute); n > 2 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// TestTwoShareAFullPath: of two links on one bottleneck each gets its part, whoever came
+// first.
+func TestTwoShareAFullPath(t *testing.T) {
+	rnd, now := begin()
+	const capacity, single = 12.5e6, 1.5e6
+	a, b := New(64, 0), New(64, 0)
+	var sumA, sumB float64
+	const tick = 500 * time.Millisecond
+	for i := range 4800 {
+		na, nb := float64(a.Wanted()), float64(b.Wanted())
+		if i < 600 {
+			nb = 0 // comes later
+		}
+		total := math.Min(capacity, single*(na+nb))
+		rtt := 80 * time.Millisecond
+		if single*(na+nb) >= capacity {
+			rtt += 90 * time.Millisecond
+		}
+		noise := 1 + .1*(2*rnd.Float64()-1)
+		ra, rb := total*na/(na+nb)*noise, total*nb/(na+nb)
+		s := Sample{At: *now, RTT: rtt, Least: 80 * time.Millisecond, Blocked: .9, Loss: .001}
+		s.Bytes, s.Open = uint64(ra*tick.Seconds()), int(na)
+		a.Step(s)
+		if nb > 0 {
+			s.Bytes, s.Open = uint64(rb*tick.Seconds()), int(nb)
+			b.Step(s)
+		}
+		if i >= 2400 {
+			sumA, sumB = sumA+ra, sumB+rb
+		}
+		*now = now.Add(tick)
+	}
+	if r := sumA / sumB; r < .8 || r > 1.25 {
+		t.Errorf("one has %.2f times the other's", r)
+	}
+}
