@@ -2,8 +2,11 @@
 // pure: frames to bytes and back over any io.Writer and io.Reader.
 //
 // A link has one control stream, which carries [Hello] first and then [Topic],
-// [Ping], [Pong] and [Bye], and lanes, which carry sessions: all other frames.
-// Frames of one session stay in order because they stay on one lane.
+// [Ping], [Pong], [Pauses], [Want] and [Bye], and lanes, which carry sessions: all
+// other frames. Frames of one session stay in order because they stay on one lane.
+// Between versions that take several connections a lane is spread over their streams
+// (package strands); the answers on it go back on its base. A connection that joins
+// another one carries [Join] and strands.
 //
 // # Frame
 //
@@ -25,13 +28,15 @@
 //	 1 hello    uint32 magic "RMBL", uint16 lowest version, uint16 highest version,
 //	            uint16 region number, uint16 reserved, 16 B mesh, 16 B data directory,
 //	            uint64 optional features, uint64 required features, int64 wall clock µs,
-//	            16 B boot id of the process, absent from older versions | region name,
-//	            version of the program, absent from older versions
+//	            16 B boot id of the process, absent from older versions, 16 B name of the
+//	            connection, uint16 connections that the side takes, both absent from older
+//	            versions | region name, version of the program, absent from older versions
 //	 2 bye      uint8 error kind | text
 //	 3 topic    uint64 deletions, int32 partitions, uint16 number of configs
 //	            | tenant, namespace, name, then key and value of each config, keys rising
 //	 4 ping     uint64 number, int64 wall clock µs
 //	 5 pong     uint64 number, int64 the ping's clock, int64 wall clock µs
+//	 6 join     16 B name of a connection, uint16 number of this one
 //	16 open     uint64 session, uint64 deletions, int64 head, int32 partition,
 //	            uint16 origin region, uint16 reserved, 16 B origin life
 //	            | tenant, namespace, name, producer name, then if it probes:
@@ -49,6 +54,7 @@
 //	            int64 watermark, uint64 chain there | text
 //	23 close    uint64 session, uint8 code | text
 //	128 pauses  uint16 number | of each: tenant, namespace, int64 ms, by whom; control stream
+//	129 want    uint16 connections; control stream
 //
 // *Head* is the first origin offset that may not leave the source yet: what the
 // receiver compares with its watermark to know the lag. *Round* grows with each

@@ -18,6 +18,7 @@ const (
 	TypeTopic   Type = 3
 	TypePing    Type = 4
 	TypePong    Type = 5
+	TypeJoin    Type = 6
 	TypeOpen    Type = 16
 	TypeState   Type = 17
 	TypeData    Type = 18
@@ -28,6 +29,7 @@ const (
 	TypeClose   Type = 23
 
 	TypePauses Type = 0x80
+	TypeWant   Type = 0x81
 
 	// firstOptional is the first type that a reader which does not know it skips.
 	firstOptional Type = 0x80
@@ -36,7 +38,7 @@ const (
 var typeNames = map[Type]string{
 	TypeHello: "hello", TypeBye: "bye", TypeTopic: "topic", TypePing: "ping", TypePong: "pong", TypeOpen: "open",
 	TypeState: "state", TypeData: "data", TypeSkip: "skip", TypeGap: "gap", TypeConfirm: "confirm",
-	TypeRefuse: "refuse", TypeClose: "close", TypePauses: "pauses",
+	TypeRefuse: "refuse", TypeClose: "close", TypePauses: "pauses", TypeJoin: "join", TypeWant: "want",
 }
 
 // String gives the type's word.
@@ -127,6 +129,10 @@ func newFrame(t Type) Frame {
 		return &Close{}
 	case TypePauses:
 		return &Pauses{}
+	case TypeJoin:
+		return &Join{}
+	case TypeWant:
+		return &Want{}
 	}
 	return nil
 }

@@ -29,6 +29,11 @@ type Hello struct {
 	Boot rhumb.UUID
 	// Software is the version of the peer's program, for people; at most 64 bytes.
 	Software string
+	// Pool names this connection, so that others can join it: see [Join]. That of the
+	// side that dialled counts. Connections is how many the side takes for one link,
+	// this one included. Zero from a version that takes one; written with Boot only.
+	Pool        rhumb.UUID
+	Connections uint16
 }
 
 // Type says what the frame is.
@@ -49,7 +54,12 @@ func (f *Hello) fixed(dst []byte) []byte {
 	if f.Boot.IsZero() {
 		return dst
 	}
-	return append(dst, f.Boot[:]...)
+	dst = append(dst, f.Boot[:]...)
+	if f.Connections == 0 {
+		return dst
+	}
+	dst = append(dst, f.Pool[:]...)
+	return le.AppendUint16(dst, f.Connections)
 }
 
 func (f *Hello) variable(dst []byte) []byte {
@@ -74,6 +84,12 @@ func (f *Hello) decode(fixed, variable *cursor) {
 	f.Clock = fixed.i64()
 	if len(fixed.b) >= len(f.Boot) { // an older version ends before it
 		f.Boot = fixed.id()
+	}
+	if len(fixed.b) >= len(f.Pool)+2 && !f.Boot.IsZero() { // as above
+		pool := fixed.id()
+		if f.Connections = fixed.u16(); f.Connections > 0 {
+			f.Pool = pool
+		}
 	}
 	f.Name = rhumb.RegionName(variable.text(32))
 	if len(variable.b) > 0 { // an older version ends before it
