@@ -31,6 +31,7 @@ type flow struct {
 	own     sourceLog // read if the life is this region's own
 	relay   *relayLog // else
 	class   class     // of what was read last
+	shrink  wire.Shrink
 
 	// Guarded by link.mu.
 	running, again bool

@@ -328,6 +328,7 @@ func (s *sending) write(ctx context.Context, actions []session.Action) (n int, e
 	size, batches, records := 0, 0, uint64(0)
 	for n < len(actions) && actions[n].Do == session.DoSend && size < groupBytes {
 		if d, ok := actions[n].Frame.(*wire.Data); ok {
+			d.Shrink = &s.flow.shrink
 			size += d.Size()
 			batches++
 			records += uint64(d.Envelope.Count)

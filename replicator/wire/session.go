@@ -124,6 +124,9 @@ type Data struct {
 	Head     rhumb.Offset
 	Envelope codec.Envelope
 	Batch    []byte // of the receiver: its own; may be patched
+
+	// Shrink is not on the wire: what the sender knows of the partition, nil if nothing.
+	Shrink *Shrink
 }
 
 // Type says what the frame is.

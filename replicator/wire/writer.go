@@ -38,7 +38,7 @@ type Writer struct {
 
 // NewWriter makes a writer. With compress, the batches of data frames are
 // compressed with snappy unless their producer compressed them already or they
-// do not shrink.
+// do not shrink, or those before them did not: see [Shrink].
 func NewWriter(w io.Writer, compress bool) *Writer {
 	return &Writer{w: w, buf: make([]byte, 0, writeBuffer), compress: compress}
 }
@@ -68,12 +68,12 @@ func (w *Writer) Write(f Frame) error {
 func (w *Writer) data(f *Data) {
 	var flags byte
 	batch := f.Batch
-	if w.compress && shrinkable(f.Batch) {
+	if w.compress && shrinkable(f.Batch) && f.Shrink.try() {
 		if n := s2.MaxEncodedLen(len(f.Batch)); cap(w.packed) < n {
 			w.packed = make([]byte, n)
 		}
 		packed := s2.EncodeSnappy(w.packed[:cap(w.packed)], f.Batch)
-		if len(packed) < len(f.Batch) {
+		if f.Shrink.saved(len(f.Batch), len(packed)) {
 			batch, flags = packed, flagCompressed
 		}
 	}
