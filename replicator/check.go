@@ -21,7 +21,7 @@ import (
 
 // Check is one thing that a link needs, looked at.
 type Check struct {
-	Name   string // registered, address, own certificate, certificate, link, clock, version
+	Name   string // registered, address, own certificate, certificate, link, clock, version, path
 	Target string // the address, where there are several
 	OK     bool
 	Detail string
@@ -90,7 +90,7 @@ func (m *Manager) checkAddress(ctx context.Context, peer rhumb.RegionName, addr 
 		return []Check{out}
 	}
 	began := time.Now()
-	qc, err := e.transport.Dial(ctx, to, certs.LinkClient(m.cfg.Certs, m.cfg.Self.Mesh, peer), e.config)
+	qc, err := e.dialTo(ctx, peer, to)
 	if err == nil {
 		defer func() { _ = qc.CloseWithError(codeClosing, "") }()
 		out.OK, out.Detail = true, fmt.Sprintf("%s answers in %s", to, time.Since(began).Round(time.Millisecond))
@@ -214,7 +214,10 @@ func (l *link) checkLive() []Check {
 	if conn.software == "" {
 		version.Detail = "the peer does not tell, this region runs " + l.m.cfg.Software
 	}
-	return []Check{out, clock, version}
+	n, path := conn.pool.report()
+	pool := Check{Name: "path", OK: true, Detail: fmt.Sprintf("%d of up to %d connections, round trip %s, %.2f %% of packets lost",
+		n, conn.pool.most, conn.qc.ConnectionStats().SmoothedRTT.Round(time.Millisecond), 100*path.loss)}
+	return []Check{out, clock, version, pool}
 }
 
 // Failed reports whether any of them is not well.

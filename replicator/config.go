@@ -9,6 +9,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/internal/certs"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/strands"
 )
 
 // Config is what a [Manager] needs. All fields are required, but those that
@@ -70,6 +71,10 @@ type Limits struct {
 	Read int
 	// Lanes is how many streams a link sends on at most. Default 8, at most 16.
 	Lanes int
+	// Connections is how many QUIC connections a link may have, 1 to 64. More than one
+	// are used while they bring more. The lower number of the two sides counts.
+	// Default 64.
+	Connections int
 	// Opening is how many sessions of a link may be finding their start at the
 	// same time. Default 256.
 	Opening int64
@@ -85,6 +90,7 @@ type Limits struct {
 
 const (
 	maxLanes        = 16
+	maxConnections  = strands.Max
 	defaultSend     = 128 << 20
 	defaultReceive  = 128 << 20
 	defaultWindow   = 8 << 20
@@ -110,6 +116,7 @@ func (c *Config) validate() error {
 	orDefault(&l.Window, defaultWindow)
 	orDefault(&l.Read, defaultRead)
 	orDefault(&l.Lanes, defaultLanes)
+	orDefault(&l.Connections, maxConnections)
 	orDefault(&l.Opening, defaultOpening)
 	orDefault(&l.Idle, defaultIdle)
 	orDefault(&l.Watchdog, defaultWatchdog)
@@ -127,6 +134,8 @@ func (c *Config) validate() error {
 		return errors.New("replicator: limits must not be negative")
 	case l.Lanes < 1 || l.Lanes > maxLanes:
 		return errors.New("replicator: lanes must be 1 to 16")
+	case l.Connections < 1 || l.Connections > maxConnections:
+		return errors.New("replicator: connections of a link must be 1 to 64")
 	case l.Watchdog < idleTimeout:
 		return errors.New("replicator: the watchdog must wait longer than a connection takes to be found dead")
 	case c.Self.Mesh.IsZero() || c.Region == nil || c.Policy == nil || c.PacketConn == nil || c.Certs == nil:

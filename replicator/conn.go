@@ -12,7 +12,8 @@ import (
 	"github.com/rhumbmq/rhumb/replicator/wire"
 )
 
-// conn is one connection that serves a link, in both directions.
+// conn is the connection that serves a link, in both directions, with those that
+// joined it.
 type conn struct {
 	// Fixed before run.
 	m        *Manager
@@ -38,6 +39,7 @@ type conn struct {
 	settler settler
 	lanes   lanes
 	inbound inbound
+	pool    pool
 
 	told     time.Time     // when the watchdog last logged; its own
 	opening  *gate         // sessions that find their start
@@ -65,6 +67,7 @@ func (c *conn) prepare() {
 	c.settler.init(c)
 	c.lanes.init(c)
 	c.inbound.init(c)
+	c.pool.init(c)
 	c.opening = newGate(c.m.cfg.Limits.Opening)
 	c.dueWake = make(chan struct{}, 1)
 }
@@ -102,7 +105,7 @@ func (c *conn) run(ctx context.Context) {
 	defer cancel(nil)
 	var wg sync.WaitGroup
 	for _, part := range []func(context.Context) error{
-		c.hear, c.speak, c.settler.run, c.inbound.accept, c.inbound.review, c.link.runFlows(c), c.link.reoffer, c.watch,
+		c.hear, c.speak, c.settler.run, c.inbound.accept, c.inbound.review, c.link.runFlows(c), c.link.reoffer, c.watch, c.pool.run,
 	} {
 		wg.Go(func() {
 			if err := part(ctx); err != nil {
@@ -121,6 +124,7 @@ func (c *conn) run(ctx context.Context) {
 	code, text := closing(c.cause)
 	_ = c.qc.CloseWithError(code, text) // waits until the connection's own goroutines ended
 	wg.Wait()
+	c.pool.close()
 	c.lanes.readers.Wait()
 	c.link.release(c, c.cause)
 }

@@ -23,6 +23,7 @@ type control struct {
 	pongs    chan wire.Pong // capacity maxPongs
 	announce chan struct{}  // capacity 1: topics or edges changed
 	pauses   chan struct{}  // capacity 1: what is paused changed
+	want     chan struct{}  // capacity 1: this side wants another number of connections
 	probe    chan uint64    // numbers of pings that ask whether the peer lives
 	answered chan uint64    // capacity 1: which were answered
 	probes   atomic.Uint64
@@ -40,6 +41,7 @@ func (c *control) init() {
 	c.announce <- struct{}{}
 	c.pauses = make(chan struct{}, 1)
 	c.pauses <- struct{}{}
+	c.want = make(chan struct{}, 1)
 	c.probe, c.answered = make(chan uint64), make(chan uint64, 1)
 }
 
@@ -118,6 +120,8 @@ func (c *conn) hear(context.Context) error {
 			}
 		case *wire.Pauses:
 			c.onPauses(f)
+		case *wire.Want:
+			c.pool.asked(int(f.Connections))
 		case *wire.Bye:
 			return &refusal{reason: "the peer says goodbye: " + f.Text}
 		default:
@@ -157,6 +161,8 @@ func (c *conn) speak(ctx context.Context) error {
 			err = c.ping(probe)
 		case <-c.control.pauses:
 			err = c.writePauses()
+		case <-c.control.want:
+			err = c.writer.Write(&wire.Want{Connections: uint16(c.pool.wanting())})
 		case <-c.control.announce:
 			err = c.announce(announced)
 		}

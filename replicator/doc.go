@@ -8,6 +8,7 @@
 //	Manager ── link (one per other region, lives as long as its number)
 //	             ├─ dialler ── conn (one QUIC connection, mutual TLS, hello)
 //	             │               ├─ control stream: announces, pings, pongs
+//	             │               ├─ pool: connections that joined it, as many as bring more
 //	             │               ├─ lanes: streams on which this side's sessions send
 //	             │               └─ inbound: streams on which the peer's sessions send
 //	             └─ flow (one per origin life, partition and edge) ── sending (one session)
@@ -21,7 +22,7 @@
 // remembers nothing: where a flow goes on, the destination's log says each time
 // a session opens.
 //
-// # One connection per pair
+// # One connection per pair, and those that join it
 //
 // Both regions may dial; the one with the lower number at once, the other after
 // three seconds without a connection. Data flows both ways on the connection,
@@ -29,6 +30,11 @@
 // number dialled, if it lives, and of two dialled by the same side the newer. A
 // refusal (other mesh, wrong certificate, a number that belongs to another name,
 // no common version, unknown required feature) names its reason on both sides.
+//
+// That connection carries control, answers and the bases of lanes. Others join it, as
+// many as package climb finds worth having: each lane is spread over all of them (package
+// strands). They are dialled by who dialled the first, name it by what its hello said, and
+// end with it. Both sides say in their hellos how many they take.
 //
 // A path that heals is found within about two seconds: attempts overlap, since
 // QUIC repeats a lost first packet ever more rarely. A restarted process is
@@ -41,6 +47,9 @@
 //	                      each link has an equal share of both
 //	Limits.Window         of these, what one session may hold
 //	connectionWindow      what QUIC buffers of a connection before it is read
+//	windowBudget          by how much these windows may have grown, all connections
+//	                      together, over initialWindow each
+//	maxJoined             connections that joined others, all links together
 //
 // Who waits for a budget, or for the link, waits in one of two classes, first
 // come first served: records up to five seconds old go before older ones, which
@@ -76,7 +85,10 @@
 //
 // Per connection: run, hear and speak (control stream), settler.run (announced
 // topics), inbound.accept, inbound.review (woken by policy and topics), runFlows
-// (starts flows that are due), reoffer (queues flows that stand by, each second), watch (the watchdog, by time). Per lane that this
+// (starts flows that are due), reoffer (queues flows that stand by, each second), watch (the watchdog, by time), pool.run
+// (by time, and woken by lanes and connections). Per connection that joined: run, which
+// accepts strands, and one per strand until its lane is known, then those of package
+// strands. Per lane that this
 // side sends on: hear. Per lane that the peer sends on: hear and speak, and one
 // per session that asks the region where it stands.
 //
@@ -91,7 +103,7 @@
 // at a time may wait, a channel or a gate orders them.
 //
 // Manager.mu, then link.mu, then any of: lanes.mu, inbound.mu, settler.mu,
-// control.mu, flow.mu, ledger.mu, gate.mu, origins.mu. Apart from these: receiver.mu, then
+// control.mu, flow.mu, ledger.mu, gate.mu, origins.mu, pool.mu, windows.mu. Apart from these: receiver.mu, then
 // inbound.mu, inLane.mu, receiver.resultsMu. watcher.mu before the region's own
 // locks. A region's callback takes receiver.resultsMu and inLane.mu only, until
 // its lane is closed.

@@ -35,6 +35,11 @@ const (
 const (
 	streamWindow     = 8 << 20
 	connectionWindow = 32 << 20
+	// initialWindow is what each stream and each connection begin with.
+	initialWindow = 1 << 20
+	// windowBudget bounds by how much the windows of all connections together may have
+	// grown: a link of many connections does not hold more than one of few.
+	windowBudget = 128 << 20
 )
 
 // endpoint is the one UDP socket of a region: it dials and listens.
@@ -45,6 +50,7 @@ type endpoint struct {
 	certs     *certs.Source
 	mesh      rhumb.UUID
 	config    *quic.Config
+	windows   windows
 }
 
 // listen takes over the socket. Closing the endpoint does not close it. refused
@@ -69,14 +75,15 @@ func listen(cfg *Config, refused func(tls.ConnectionState, error)) (*endpoint, e
 			MaxIdleTimeout:                 idleTimeout,
 			KeepAlivePeriod:                keepAlive,
 			HandshakeIdleTimeout:           dialTimeout / 2,
-			InitialStreamReceiveWindow:     1 << 20,
+			InitialStreamReceiveWindow:     initialWindow,
 			MaxStreamReceiveWindow:         streamWindow,
-			InitialConnectionReceiveWindow: 2 << 20,
+			InitialConnectionReceiveWindow: initialWindow,
 			MaxConnectionReceiveWindow:     connectionWindow,
 			MaxIncomingStreams:             maxLanes + 1,
-			MaxIncomingUniStreams:          -1,
+			MaxIncomingUniStreams:          2 * maxLanes, // strands of lanes
 		},
 	}
+	e.config.AllowConnectionWindowIncrease = e.windows.allow
 	var err error
 	e.listener, err = e.transport.Listen(server, e.config)
 	return e, err
@@ -104,7 +111,16 @@ func (e *endpoint) dial(ctx context.Context, peer rhumb.RegionName, addr string)
 	if err != nil {
 		return nil, err
 	}
-	return e.transport.Dial(ctx, to, certs.LinkClient(e.certs, e.mesh, peer), e.config)
+	return e.dialTo(ctx, peer, to)
+}
+
+// dialTo opens a connection to a peer at a network address.
+func (e *endpoint) dialTo(ctx context.Context, peer rhumb.RegionName, to net.Addr) (*quic.Conn, error) {
+	qc, err := e.transport.Dial(ctx, to, certs.LinkClient(e.certs, e.mesh, peer), e.config)
+	if err == nil {
+		e.windows.watch(qc)
+	}
+	return qc, err
 }
 
 // close ends all connections and waits until the socket is no longer read.

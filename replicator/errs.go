@@ -25,6 +25,7 @@ const (
 	codeProtocol   quic.ApplicationErrorCode = 4 // the peer broke the protocol
 	codeStuck      quic.ApplicationErrorCode = 5 // the watchdog gave the connection up
 	codeTwice      quic.ApplicationErrorCode = 6 // as refused: another process of the same region has the link
+	codeEnough     quic.ApplicationErrorCode = 7 // this side takes no more connections of the link
 )
 
 // refusal is why one side will not have a link with the other. The other side
@@ -62,6 +63,8 @@ func closing(cause error) (quic.ApplicationErrorCode, string) {
 		return codeSuperseded, ""
 	case errors.Is(cause, errStuck):
 		return codeStuck, cause.Error()
+	case errors.Is(cause, errEnough):
+		return codeEnough, ""
 	}
 	return codeClosing, ""
 }
@@ -86,16 +89,19 @@ func reading(err error) error {
 		return errSuperseded
 	case codeClosing:
 		return errPeerStops
+	case codeEnough:
+		return errEnough
 	}
 	return fmt.Errorf("the peer closed the connection: %s (code %d)", app.ErrorMessage, app.ErrorCode)
 }
 
 var (
 	errPeerStops = errors.New("the peer closed the connection: it stops")
+	errEnough    = errors.New("replicator: the link has connections enough")
 	errStuck     = errors.New("replicator: no session of the link makes progress")
 )
 
 // quiet reports whether an end of a connection is part of normal life.
 func quiet(err error) bool {
-	return errors.Is(err, errSuperseded) || errors.Is(err, errStopped) || errors.Is(err, context.Canceled)
+	return errors.Is(err, errSuperseded) || errors.Is(err, errStopped) || errors.Is(err, context.Canceled) || errors.Is(err, errEnough)
 }

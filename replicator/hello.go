@@ -15,6 +15,10 @@ import (
 // featureForward says that a side knows sessions of other origins than the peer.
 const featureForward uint64 = 1 << 0
 
+// featureStrands says that a side spreads lanes over several connections, and says in
+// its hello how many it takes. A side that is set to one connection does not.
+const featureStrands uint64 = 1 << 1
+
 // Features of this version's links. A peer that requires others is refused.
 const (
 	featuresOptional        = featureForward
@@ -23,12 +27,17 @@ const (
 
 func (m *Manager) hello() *wire.Hello {
 	s := m.cfg.Self
-	return &wire.Hello{
+	h := &wire.Hello{
 		MinVersion: wire.MinVersion, MaxVersion: wire.MaxVersion,
 		Number: s.Number, Name: s.Name, Mesh: s.Mesh, Data: s.Data,
 		Optional: featuresOptional, Required: featuresRequired,
 		Clock: time.Now().UnixMicro(), Boot: m.cfg.Boot, Software: m.cfg.Software,
 	}
+	if n := m.cfg.Limits.Connections; n > 1 {
+		h.Optional |= featureStrands
+		h.Connections = uint16(n)
+	}
+	return h
 }
 
 // greet exchanges hellos on a new control stream, as who dialled or as who was
@@ -55,6 +64,7 @@ func (m *Manager) greet(ctx context.Context, qc *quic.Conn, expected *link) (*co
 	c := &conn{m: m, qc: qc, dialled: expected != nil, stream: stream,
 		reader: wire.NewReader(stream, noBudget{}), writer: wire.NewWriter(stream, false)}
 	if expected != nil {
+		c.pool.id = rhumb.NewUUID()
 		if err := c.writeHello(); err != nil {
 			return nil, err
 		}
@@ -80,7 +90,9 @@ func (m *Manager) greet(ctx context.Context, qc *quic.Conn, expected *link) (*co
 }
 
 func (c *conn) writeHello() error {
-	if err := c.writer.Write(c.m.hello()); err != nil {
+	h := c.m.hello()
+	h.Pool = c.pool.id
+	if err := c.writer.Write(h); err != nil {
 		return reading(err)
 	}
 	return reading(c.writer.Flush())
@@ -94,6 +106,9 @@ func (c *conn) readHello(expected *link) error {
 		}
 		return reading(err)
 	}
+	if join, ok := f.(*wire.Join); ok && expected == nil {
+		return &joining{join, c.stream}
+	}
 	theirs, ok := f.(*wire.Hello)
 	if !ok {
 		return brokenf("the first frame is %s, not a hello", f.Type())
@@ -102,6 +117,7 @@ func (c *conn) readHello(expected *link) error {
 	if agreed, err := wire.Agree(c.m.hello(), theirs); err == nil {
 		c.features = agreed.Features
 	}
+	c.pool.agree(c, theirs)
 	c.link, err = c.m.judge(c.qc, theirs, expected)
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ type inbound struct {
 
 	mu        sync.Mutex
 	receivers map[wire.SessionID]*receiver
+	spread    map[uint64]*spreadLane
 }
 
 // receiver is one of them. Its machine is driven by the lane's two goroutines.
@@ -70,7 +72,7 @@ type inLane struct {
 
 func (in *inbound) init(c *conn) {
 	in.conn, in.asks, in.look = c, newGate(c.m.cfg.Limits.Opening), make(chan struct{}, 1)
-	in.receivers = map[wire.SessionID]*receiver{}
+	in.receivers, in.spread = map[wire.SessionID]*receiver{}, map[uint64]*spreadLane{}
 }
 
 // accept serves the lanes that the peer opens.
@@ -95,10 +97,15 @@ func (l *inLane) run(ctx context.Context) {
 	wg.Go(func() {
 		if err := l.speak(ctx); err != nil {
 			l.stream.CancelRead(streamGivenUp)
+			cancel()
 		}
 	})
-	err := l.hear(ctx, &wg)
+	source, end, err := l.in.source(ctx, l.stream)
+	if err == nil {
+		err = l.hear(ctx, source, &wg)
+	}
 	cancel()
+	end()
 	l.stream.CancelWrite(streamGivenUp)
 	l.stream.CancelRead(streamGivenUp)
 	var b *broken
@@ -124,8 +131,8 @@ func (l *inLane) close() {
 }
 
 // hear reads the lane. wg joins what it starts.
-func (l *inLane) hear(ctx context.Context, wg *sync.WaitGroup) error {
-	reader := wire.NewReader(l.stream, receiveBudget{ctx, l.in.conn.link.receive})
+func (l *inLane) hear(ctx context.Context, source io.Reader, wg *sync.WaitGroup) error {
+	reader := wire.NewReader(source, receiveBudget{ctx, l.in.conn.link.receive})
 	for {
 		f, err := reader.Next()
 		if err != nil {
@@ -159,23 +166,6 @@ func (l *inLane) hear(ctx context.Context, wg *sync.WaitGroup) error {
 		}
 	}
 }
-
-// receiveBudget gives a frame reader the node's budget. Waiting for it stops the
-// reading of one lane; windows are granted so that a few stuck sessions do not
-// use it up.
-type receiveBudget struct {
-	ctx  context.Context
-	gate *gate
-}
-
-func (b receiveBudget) Reserve(n int) error { return b.gate.acquire(b.ctx, int64(n), fresh) }
-func (b receiveBudget) Release(n int)       { b.gate.release(int64(n)) }
-
-// noBudget is of a stream that must not carry batches.
-type noBudget struct{}
-
-func (noBudget) Reserve(int) error { return brokenf("a batch where none belongs") }
-func (noBudget) Release(int)       {}
 
 // open admits a session, or refuses it, and asks the region where it stands.
 func (l *inLane) open(ctx context.Context, f *wire.Open, wg *sync.WaitGroup) error {
@@ -223,29 +213,6 @@ func (l *inLane) open(ctx context.Context, f *wire.Open, wg *sync.WaitGroup) err
 		r.perform()
 	})
 	return nil
-}
-
-// leave ends a session since its life comes over another path.
-func (r *receiver) leave(why string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.machine.Close(wire.CodeElsewhere, why)
-	r.perform()
-}
-
-// skip gives a skip to the region, unless it leaves out what another path may still
-// have.
-func (r *receiver) skip(s linkSkip, answered func(linkResult)) {
-	m := r.lane.in.conn.m
-	// What its origin's operator skips is skipped, whoever has it.
-	skipped := s.Reason == rhumb.ReasonSkipped && s.Region == r.lane.in.conn.link.number
-	if dedup.RaisesFloor(s.Reason) && !skipped {
-		if final, why := m.origins.floor(r, s.To, m.markHere(r.ref, s.Region, s.Life), time.Now()); !final {
-			answered(elsewhere(why))
-			return
-		}
-	}
-	m.cfg.Region.SkipLink(r.ref, s, answered)
 }
 
 // chains answers the probes of an open: the chain of each batch of the life that

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/rhumbmq/rhumb/replicator/strands"
 	"github.com/rhumbmq/rhumb/replicator/wire"
 )
 
@@ -22,13 +23,17 @@ type lanes struct {
 	opening  int
 	sessions map[wire.SessionID]*sending
 	lastID   wire.SessionID
+	lastLane uint64
 	readers  sync.WaitGroup
 }
 
 // lane is one of them. Sessions that are pinned to it take turns in writing.
 type lane struct {
 	stream   *quic.Stream
-	sessions int // pinned; guarded by lanes.mu
+	out      *strands.Sender             // spreads it, nil if the peer knows no strands
+	on       map[*member]*strands.Strand // where; the pool's own
+	blocked  time.Duration               // when the pool last looked; its own
+	sessions int                         // pinned; guarded by lanes.mu
 	broken   atomic.Bool
 	moved    atomic.Int64 // Unix ns: when the stream last took something
 
@@ -57,8 +62,7 @@ func (ls *lanes) pin(ctx context.Context, s *sending) error {
 			ls.mu.Unlock()
 			return err
 		}
-		l = &lane{stream: stream, baton: make(chan struct{}, 1)}
-		l.writer = wire.NewWriter(l, true)
+		l = ls.make(stream)
 		ls.open = append(ls.open, l)
 		ls.readers.Go(func() { ls.hear(l) })
 	}
@@ -74,6 +78,22 @@ func (ls *lanes) pin(ctx context.Context, s *sending) error {
 	s.id, s.lane = ls.lastID, l
 	ls.sessions[s.id] = s
 	return nil
+}
+
+// make makes a lane of a stream, which is its base. The caller holds mu.
+func (ls *lanes) make(stream *quic.Stream) *lane {
+	l := &lane{stream: stream, baton: make(chan struct{}, 1)}
+	l.writer = wire.NewWriter(l, true)
+	if p := &ls.conn.pool; p.most > 1 {
+		ls.lastLane++
+		l.on = map[*member]*strands.Strand{}
+		l.out = strands.NewSender(ls.lastLane, baseOut{stream}, func(n int) {
+			l.moved.Store(time.Now().UnixNano())
+			p.took.Add(uint64(n))
+		}, func(error) { ls.giveUp(l) })
+		p.poke()
+	}
+	return l
 }
 
 func (ls *lanes) emptiest() *lane {
@@ -108,6 +128,9 @@ func (ls *lanes) hear(l *lane) {
 				ls.conn.end(b)
 			}
 			ls.giveUp(l)
+			if l.out != nil {
+				l.out.Wait()
+			}
 			return
 		}
 	}
@@ -118,6 +141,9 @@ func (ls *lanes) giveUp(l *lane) {
 	l.broken.Store(true)
 	l.stream.CancelWrite(streamGivenUp)
 	l.stream.CancelRead(streamGivenUp)
+	if l.out != nil {
+		l.out.Cancel()
+	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.open = slices.DeleteFunc(ls.open, func(o *lane) bool { return o == l })
@@ -165,6 +191,9 @@ const pieceBytes = 64 << 10
 
 // Write gives bytes to the stream, piece by piece. It is for the frame writer.
 func (l *lane) Write(b []byte) (n int, err error) {
+	if l.out != nil {
+		return l.out.Write(b)
+	}
 	for n < len(b) {
 		m, err := l.stream.Write(b[n:min(len(b), n+pieceBytes)])
 		n += m

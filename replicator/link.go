@@ -43,6 +43,8 @@ type link struct {
 	limiters    map[scope]*limiter // of edges from here
 	pauses      []Pause            // of edges from here
 	theirPauses []Pause            // of edges to here, as the peer said last
+	hint        int                // connections that were good when there last was one, 0: not known
+	hintAt      time.Time          // of hint
 	brief       bool               // the last connection lived for less than briefLife
 	toldUp      time.Time          // when it was last logged that the link is up
 }
@@ -89,6 +91,7 @@ type counters struct {
 	rewinds                        atomic.Uint64
 	confirmedBytes                 atomic.Uint64
 	rebuilds                       atomic.Uint64
+	lostConnections                atomic.Uint64 // that had joined
 }
 
 func newLink(m *Manager, r *configstore.Region) *link {

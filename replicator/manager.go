@@ -26,6 +26,7 @@ type Manager struct {
 	cfg      Config
 	log      *slog.Logger
 	greeting *gate // accepted connections without a hello
+	joined   *gate // connections that joined others, of all links
 	watcher  *watcher
 	origins  origins
 	changed  chan struct{} // capacity 1: policy or topics changed
@@ -33,6 +34,7 @@ type Manager struct {
 	ended    context.Context
 	end      context.CancelCauseFunc
 	running  atomic.Bool
+	fixed    atomic.Int64 // connections that links use whatever they measure, 0: as they measure; for tests
 
 	endpoint *endpoint // set by Run before anything uses it
 
@@ -50,8 +52,8 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger.With("component", "replicator", "region", cfg.Self.Name),
-		greeting: newGate(maxGreeting),
-		changed:  make(chan struct{}, 1), done: make(chan struct{}),
+		greeting: newGate(maxGreeting), joined: newGate(maxJoined),
+		changed: make(chan struct{}, 1), done: make(chan struct{}),
 		links: map[rhumb.RegionName]*link{}, refused: map[string]string{},
 	}
 	m.watcher = newWatcher(cfg.Region, m.grew)
@@ -130,6 +132,7 @@ func (m *Manager) accept(ctx context.Context) error {
 			}
 			return err
 		}
+		m.endpoint.windows.watch(qc)
 		if !m.greeting.try(1) {
 			_ = qc.CloseWithError(codeClosing, "too many connections are being made")
 			continue
@@ -144,6 +147,11 @@ func (m *Manager) serve(ctx context.Context, qc *quic.Conn) {
 	m.greeting.release(1)
 	if err == nil {
 		err = c.link.adopt(c)
+	}
+	var j *joining
+	if errors.As(err, &j) {
+		m.joins(ctx, qc, j)
+		return
 	}
 	if err != nil {
 		code, text := closing(err)

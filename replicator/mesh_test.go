@@ -47,6 +47,7 @@ type node struct {
 	boot    rhumb.UUID // zero: another one at each start
 	logs    *logBuffer
 	resolve func(ctx context.Context, peer rhumb.RegionName, addr string) (net.Addr, error)
+	limits  *Limits // nil: those of the mesh
 
 	manager *Manager
 	socket  *simnet.SimConn
@@ -125,8 +126,12 @@ func (ms *mesh) start() {
 func (n *node) start() {
 	n.mesh.t.Helper()
 	n.socket = n.mesh.net.socket(n.addr)
+	limits := n.mesh.limits
+	if n.limits != nil {
+		limits = *n.limits
+	}
 	m, err := New(Config{Self: n.self, Boot: n.boot, Region: n.region, Policy: n.policy, PacketConn: n.socket, Certs: n.certs,
-		Resolve: n.resolve, Logger: slog.New(slog.NewTextHandler(n.logs, nil)), Limits: n.mesh.limits})
+		Resolve: n.resolve, Logger: slog.New(slog.NewTextHandler(n.logs, nil)), Limits: limits})
 	if err != nil {
 		n.mesh.t.Fatal(err)
 	}

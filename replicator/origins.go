@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/dedup"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/replicator/paths"
 	"github.com/rhumbmq/rhumb/replicator/wire"
@@ -269,4 +270,27 @@ func codeElsewhere(err error) (wire.Code, string) {
 		return wire.CodeElsewhere, e.why
 	}
 	return wire.CodeNone, ""
+}
+
+// leave ends a session since its life comes over another path.
+func (r *receiver) leave(why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.machine.Close(wire.CodeElsewhere, why)
+	r.perform()
+}
+
+// skip gives a skip to the region, unless it leaves out what another path may still
+// have.
+func (r *receiver) skip(s linkSkip, answered func(linkResult)) {
+	m := r.lane.in.conn.m
+	// What its origin's operator skips is skipped, whoever has it.
+	skipped := s.Reason == rhumb.ReasonSkipped && s.Region == r.lane.in.conn.link.number
+	if dedup.RaisesFloor(s.Reason) && !skipped {
+		if final, why := m.origins.floor(r, s.To, m.markHere(r.ref, s.Region, s.Life), time.Now()); !final {
+			answered(elsewhere(why))
+			return
+		}
+	}
+	m.cfg.Region.SkipLink(r.ref, s, answered)
 }

@@ -31,7 +31,8 @@ func (m *Manager) Origins() []OriginStatus { return m.origins.report(m, time.Now
 func (l *link) report(now time.Time) LinkStatus {
 	n := &l.counters
 	s := LinkStatus{Peer: l.name, Number: l.number,
-		Rebuilds: n.rebuilds.Load(), ConfirmedBytes: n.confirmedBytes.Load(),
+		ConnectionsLost: n.lostConnections.Load(),
+		Rebuilds:        n.rebuilds.Load(), ConfirmedBytes: n.confirmedBytes.Load(),
 		SentBytes: n.sentBytes.Load(), SentBatches: n.sentBatches.Load(),
 		ReceivedBytes: n.receivedBytes.Load(), ReceivedBatches: n.receivedBatches.Load(),
 		SentRecords: n.sentRecords.Load(), ReceivedRecords: n.receivedRecords.Load(), Rewinds: n.rewinds.Load()}
@@ -52,6 +53,9 @@ func (l *link) report(now time.Time) LinkStatus {
 		s.Software = conn.software
 		s.Heard = time.Unix(0, conn.heard.Load())
 		s.Remote, s.Dialled = conn.qc.RemoteAddr().String(), conn.dialled
+		var path pathFigures
+		s.Connections, path = conn.pool.report()
+		s.ConnectionsMost, s.Loss, s.Goodput = conn.pool.most, path.loss, path.goodput
 		s.RTT = conn.qc.ConnectionStats().SmoothedRTT
 		s.ClockOffset, s.ClockAt = conn.control.clockOffset()
 		s.SendRate, s.ReceiveRate = conn.rates.get()

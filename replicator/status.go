@@ -122,6 +122,15 @@ type LinkStatus struct {
 	ClockOffset time.Duration `json:"clock_offset_ns"`   // peer's wall clock minus ours
 	ClockAt     time.Time     `json:"clock_at,omitzero"` // when the offset was observed
 
+	// Connections are open, of up to ConnectionsMost that both sides take. Lost counts
+	// further ones that broke. Loss is the part of the packets sent that were lost,
+	// Goodput the bytes per second that the path took, both of the last seconds.
+	Connections     int     `json:"connections"`
+	ConnectionsMost int     `json:"connections_most"`
+	ConnectionsLost uint64  `json:"connections_lost,string"`
+	Loss            float64 `json:"loss"`
+	Goodput         float64 `json:"goodput"`
+
 	SentBytes       uint64  `json:"sent_bytes,string"` // of batches, counted again when sent again
 	ReceivedBytes   uint64  `json:"received_bytes,string"`
 	SentBatches     uint64  `json:"sent_batches,string"`

@@ -12,7 +12,7 @@ import (
 var errSteered = errors.New("replicator: an operator asked for another try")
 
 // Retry has what waits for another try, of a link to a peer, tried at once: dialling,
-// if there is no connection, and the flows of one partition, or with nil of all. It
+// if there is no connection or the peer took no more of them, and the flows of one partition, or with nil of all. It
 // gives the number of flows. Errors are of kind not found if there is no such link.
 func (m *Manager) Retry(peer rhumb.RegionName, at *rhumb.Partition) (int, error) {
 	l := m.link(peer)
@@ -29,6 +29,8 @@ func (m *Manager) Retry(peer rhumb.RegionName, at *rhumb.Partition) (int, error)
 	l.mu.Lock()
 	if l.conn == nil {
 		l.signal()
+	} else if at == nil {
+		l.conn.pool.retry()
 	}
 	l.mu.Unlock()
 	if at != nil && n == 0 {

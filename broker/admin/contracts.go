@@ -205,7 +205,17 @@ type Link struct {
 	Heard       time.Time // when it was last heard of, zero without a connection
 	Pauses      []Pause   // of edges to it
 	PeerPauses  []Pause   // of edges from it, as it says
+	Path        LinkPath
 	Partitions  []LinkPartition
+}
+
+// LinkPath is what a link knows of the path to its peer.
+type LinkPath struct {
+	Connections     int     // that are open, 0 without any
+	ConnectionsMost int     // that both sides take
+	ConnectionsLost int64   // further ones that broke, since the node started
+	Loss            float64 // part of the packets sent that were lost, of the last seconds
+	Goodput         float64 // bytes per second that the path took, of the last seconds
 }
 
 // Flow is the figures of one direction of a link; counters start with the node.

@@ -25,7 +25,7 @@ func (s *Server) links(*http.Request) (any, error) {
 func linkJSON(l Link) api.Link {
 	out := api.Link{Peer: l.Peer, PeerNumber: l.PeerNumber, State: l.State, Since: millis(l.Since), Address: l.Address, Version: l.Version,
 		RTT: l.RTT.Seconds(), Out: flowJSON(l.Out), In: flowJSON(l.In), LastError: l.LastError, LastErrorAt: millis(l.LastErrorAt),
-		Heard: -1, Pauses: []api.Pause{}, Partitions: []api.LinkPartition{}}
+		Path: api.LinkPath(l.Path), Heard: -1, Pauses: []api.Pause{}, Partitions: []api.LinkPartition{}}
 	if !l.Heard.IsZero() {
 		out.Heard = max(0, time.Since(l.Heard).Seconds())
 	}

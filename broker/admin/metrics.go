@@ -127,6 +127,15 @@ func (c *nodeCollector) link(l Link, emit func(Metric)) {
 	}
 	emit(Metric{Name: "rhumb_link_rtt_seconds", Help: "Round trip to the peer region.",
 		Labels: []string{"peer_region", peer}, Value: l.RTT.Seconds()})
+	for _, m := range []Metric{
+		{Name: "rhumb_link_connections", Help: "Open connections to the peer region.", Value: float64(l.Path.Connections)},
+		{Name: "rhumb_link_connections_lost_total", Help: "Further connections to the peer region that broke.", Value: float64(l.Path.ConnectionsLost), Counter: true},
+		{Name: "rhumb_link_loss_ratio", Help: "Part of the packets sent to the peer region that were lost.", Value: l.Path.Loss},
+		{Name: "rhumb_link_goodput_bytes", Help: "Bytes per second that the path to the peer region took.", Value: l.Path.Goodput},
+	} {
+		m.Labels = []string{"peer_region", peer}
+		emit(m)
+	}
 	for direction, f := range map[string]Flow{"out": l.Out, "in": l.In} {
 		labels := []string{"peer_region", peer, "direction", direction}
 		figures := []Metric{

@@ -18,12 +18,22 @@ type Link struct {
 	RTT        float64            `json:"rtt_seconds"`
 	Heard      float64            `json:"heard_seconds"` // since it was last heard of: at least once a second on a good line; -1 without a connection
 	Pauses     []Pause            `json:"pauses"`
+	Path       LinkPath           `json:"path"`
 	Out        Flow               `json:"out"`
 	In         Flow               `json:"in"`
 	LastError  string             `json:"last_error"`
 	// LastErrorAt is when LastError happened; 0: never, or not told by an older node.
 	LastErrorAt int64           `json:"last_error_at,string"`
 	Partitions  []LinkPartition `json:"partitions"`
+}
+
+// LinkPath is what a link knows of the path to its peer: as this region sends on it.
+type LinkPath struct {
+	Connections     int     `json:"connections"`             // that are open, 0 without any
+	ConnectionsMost int     `json:"connections_most"`        // that both sides take; 0 without any
+	ConnectionsLost int64   `json:"connections_lost,string"` // further ones that broke, since the node started
+	Loss            float64 `json:"loss"`                    // part of the packets sent that were lost, 0 to 1, of the last seconds
+	Goodput         float64 `json:"goodput"`                 // bytes per second that the path took, of the last seconds
 }
 
 // Flow is the figures of one direction. Lags are sums over partitions; lag in

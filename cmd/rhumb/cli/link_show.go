@@ -118,6 +118,7 @@ func linkText(w io.Writer, l api.Link) {
 	row(w, "version", l.Version)
 	row(w, "heard", heardText(l.Heard))
 	row(w, "round trip", seconds(l.RTT))
+	row(w, "path", pathText(l.Path))
 	row(w, "out", flowText(l.Out))
 	row(w, "in", fmt.Sprintf("%s, %d records, %s since the start", rate(l.In.BytesPerSecond), l.In.Records, size(l.In.Bytes)))
 	row(w, "last error", lastError(l.LastError, l.LastErrorAt, l.Since, l.State, now))
@@ -137,6 +138,18 @@ func linkText(w io.Writer, l api.Link) {
 		row(w, p.Direction, short(p.Topic), p.Partition, fmt.Sprintf("%d:%.8s", p.Region, p.Life), stateText(p), p.End, p.Confirmed,
 			figure(p.LagRecords), figure(p.LagBytes), seconds(p.LagSeconds), partitionError(p, now))
 	}
+}
+
+// pathText says what is known of the path to a peer.
+func pathText(p api.LinkPath) string {
+	if p.Connections == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d of up to %d connections, %.2f %% loss, takes %s", p.Connections, max(p.ConnectionsMost, 1), 100*p.Loss, rate(p.Goodput))
+	if p.ConnectionsLost > 0 {
+		text += fmt.Sprintf("; %d further ones broke", p.ConnectionsLost)
+	}
+	return text
 }
 
 func flowText(f api.Flow) string {

@@ -130,6 +130,7 @@ type Limits struct {
 	LinkMemory     Bytes `yaml:"link_memory" doc:"Data sent on links and not confirmed, over all links."`
 	LinkWindow     Bytes `yaml:"link_window" doc:"Data sent and not confirmed, of one partition on one link."`
 	LinkReceive    Bytes `yaml:"link_receive" doc:"Received data of links that is not yet in the log, over all links."`
+	LinkConns      int   `yaml:"link_connections" doc:"QUIC connections of one link at most, 1 to 64; more than one are used while they bring more, on long and lossy paths. The lower number of the two regions counts."`
 	StateMemtable  Bytes `yaml:"state_memtable" doc:"Write buffer of the state database."`
 	StateCache     Bytes `yaml:"state_cache" doc:"Block cache of the state database."`
 	LogFile        Bytes `yaml:"log_file" doc:"Size of one commit log file. 1MiB to 1GiB."`
@@ -235,6 +236,7 @@ func Defaults() Config {
 			LinkMemory:     256 << 20,
 			LinkWindow:     16 << 20,
 			LinkReceive:    128 << 20,
+			LinkConns:      64,
 			StateMemtable:  8 << 20,
 			StateCache:     8 << 20,
 			LogFile:        64 << 20,

@@ -88,6 +88,7 @@ func (c *Config) checkLimits() error {
 		{"limits.link_memory", int64(l.LinkMemory), int64(l.LinkWindow), most, bytesText},
 		{"limits.link_window", int64(l.LinkWindow), int64(c.Kafka.MessageMaxBytes), most, bytesText},
 		{"limits.link_receive", int64(l.LinkReceive), int64(c.Kafka.MessageMaxBytes), most, bytesText},
+		{"limits.link_connections", int64(l.LinkConns), 1, 64, numberText},
 		{"limits.state_memtable", int64(l.StateMemtable), 1 << 20, 1 << 32, bytesText},
 		{"limits.state_cache", int64(l.StateCache), 0, most, bytesText},
 		{"limits.log_file", int64(l.LogFile), 1 << 20, 1 << 30, bytesText},

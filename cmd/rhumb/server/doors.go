@@ -46,6 +46,7 @@ func (s *Server) openLinks(context.Context) error {
 		Logger: s.opts.Logger, // it adds the region's name itself
 		Limits: replicator.Limits{
 			SendBudget: int64(limits.LinkMemory), ReceiveBudget: int64(limits.LinkReceive), Window: int64(limits.LinkWindow),
+			Connections: limits.LinkConns,
 		},
 	})
 	if err != nil {
