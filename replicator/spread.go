@@ -16,7 +16,7 @@ const (
 	// another connection, where a packet may have been lost.
 	baseWait = 6 * time.Second
 	// maxSpread bounds the lanes of a peer of which strands came.
-	maxSpread = 4 * maxLanes
+	maxSpread = 64
 )
 
 // spreadLane is a lane of the peer's whose bytes come over several connections.
