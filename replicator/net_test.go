@@ -2,7 +2,9 @@ package replicator
 
 import (
 	"context"
+	"encoding/binary"
 	"net"
+	"net/netip"
 	"sync"
 	"testing"
 
@@ -23,6 +25,8 @@ type network struct {
 	nodes map[string]simnet.PacketReceiver
 	lines map[[2]string]*relay.Line
 	def   relay.Settings
+	// bottlenecks are addresses from which everything leaves over one line.
+	bottlenecks map[string]*relay.Line
 }
 
 // newNetwork makes a network whose lines start with the settings s. It ends
@@ -49,8 +53,39 @@ func (n *network) AddNode(addr net.Addr, r simnet.PacketReceiver) {
 
 // SendPacket implements simnet.Router.
 func (n *network) SendPacket(p simnet.Packet) error {
+	n.mu.Lock()
+	shared := n.bottlenecks[p.From.String()]
+	n.mu.Unlock()
+	if shared != nil {
+		to := p.To.(*net.UDPAddr).AddrPort()
+		b := append(binary.BigEndian.AppendUint16(to.Addr().Unmap().AsSlice(), to.Port()), p.Data...)
+		shared.Send(b)
+		return nil
+	}
 	n.line(p.From, p.To).Send(p.Data)
 	return nil
+}
+
+// bottleneck has everything that an address sends leave over one line. It replaces the
+// lines to each receiver.
+func (n *network) bottleneck(from net.Addr, s relay.Settings) {
+	l := relay.NewLine(n.seed, 99, s, func(d []byte) {
+		addr, _ := netip.AddrFromSlice(d[:4])
+		to := net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, binary.BigEndian.Uint16(d[4:])))
+		n.mu.Lock()
+		r := n.nodes[to.String()]
+		n.mu.Unlock()
+		if r != nil {
+			r.RecvPacket(simnet.Packet{From: from, To: to, Data: d[6:]})
+		}
+	})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.bottlenecks == nil {
+		n.bottlenecks = map[string]*relay.Line{}
+	}
+	n.bottlenecks[from.String()] = l
+	n.wg.Go(func() { _ = l.Run(n.ctx) })
 }
 
 func (n *network) line(from, to net.Addr) *relay.Line {

@@ -27,8 +27,12 @@ const (
 	// cost. That they differ keeps it from going to and fro.
 	gainKept  = 1.2
 	lossTaken = 0.92
-	// steep is the part of the ideal gain from which on the next step is fourfold.
-	steep = 0.6
+	// steep is the part of the ideal gain from which on the next step is a large one; it
+	// is a very large one on a path that loses so much that one connection is lost on it.
+	steep     = 0.6
+	largeStep = 4
+	giantStep = 8
+	lossyFrom = 0.003
 	// measure and settle are the least times; both grow with the round trip.
 	measure  = time.Second
 	settle   = 500 * time.Millisecond
@@ -101,6 +105,7 @@ func (c *Climber) Step(s Sample) int {
 	if c.last.IsZero() {
 		c.nextDown = s.At.Add(downPause)
 	}
+	took := s.At.Sub(c.last).Seconds()
 	c.last = s.At
 	switch {
 	case s.Least > 0 && s.Least < nearRTT && s.Loss < nearLoss:
@@ -108,26 +113,38 @@ func (c *Climber) Step(s Sample) int {
 			c.give(1, s.At)
 		}
 		return c.n
-	case s.Blocked < calmBelow:
-		c.calm(s.At)
+	case s.Blocked < limitedFrom:
+		c.from = time.Time{}
+		c.room(s, float64(s.Bytes)/took)
 		return c.n
 	}
 	c.calmSince = time.Time{}
-	if s.Blocked < limitedFrom {
-		c.from = time.Time{}
-		return c.n
-	}
 	c.limited(s)
 	return c.n
 }
 
-// calm gives connections back that nobody needs.
-func (c *Climber) calm(now time.Time) {
-	c.from = time.Time{}
-	if c.phase == up && c.n > c.before {
-		c.n = c.before // not known whether they bring anything
+// room is called while the path takes all that there is, at a rate.
+func (c *Climber) room(s Sample, rate float64) {
+	if c.phase == up {
+		if s.At.Sub(c.changed) < max(settle, 3*s.RTT) {
+			return
+		}
+		if rate < c.rate { // there is less to send: not known whether they bring anything
+			c.n = c.before
+		} else {
+			c.pause = upPause
+		}
 	}
 	c.phase = steady
+	if s.Blocked >= calmBelow {
+		c.calmSince = time.Time{}
+		return
+	}
+	c.calm(s.At)
+}
+
+// calm gives connections back that nobody needs.
+func (c *Climber) calm(now time.Time) {
 	if c.calmSince.IsZero() {
 		c.calmSince = now
 	}
@@ -160,7 +177,7 @@ func (c *Climber) limited(s Sample) {
 	}
 	c.bytes += s.Bytes
 	took := s.At.Sub(c.from)
-	if took < max(measure, 8*s.RTT) {
+	if took < max(measure, 6*s.RTT) {
 		return
 	}
 	rate := float64(c.bytes) / took.Seconds()
@@ -172,6 +189,9 @@ func (c *Climber) limited(s Sample) {
 	case down:
 		c.judgeDown(rate, s.At)
 	case steady:
+		if c.n == 1 && s.Loss >= lossyFrom && c.ref == 0 {
+			c.step = giantStep
+		}
 		c.decide(rate, full, s.At)
 	}
 }
@@ -227,7 +247,10 @@ func (c *Climber) judgeUp(rate float64, full bool, s Sample) {
 	}
 	c.step, c.pause, c.rate = 2, upPause, rate
 	if gain >= 1+(ideal-1)*steep {
-		c.step = 4
+		c.step = largeStep
+		if s.Loss >= lossyFrom {
+			c.step = giantStep
+		}
 	}
 	c.nextUp = s.At
 	if full {

@@ -1,0 +1,70 @@
+package replicator
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/relay"
+)
+
+var figures = flag.Bool("figures", false, "measure links over bad lines, in virtual time: minutes of work")
+
+// TestFiguresOfBadLines prints what a link carries over bad lines, with one connection
+// and with as many as it finds worth having. Time is virtual, so the load of the machine
+// does not count, nor what its processors could do.
+//
+//	go test ./replicator -run TestFiguresOfBadLines -figures -v
+func TestFiguresOfBadLines(t *testing.T) {
+	if !*figures {
+		t.Skip("only with -figures")
+	}
+	for _, line := range []relay.Settings{
+		{Delay: 100 * time.Millisecond, Loss: .01},
+		{Delay: 10 * time.Millisecond, Loss: .0001},
+		{Delay: 40 * time.Millisecond, Loss: .001},
+		{Delay: 150 * time.Millisecond, Loss: .03},
+		{Delay: 50 * time.Millisecond},
+	} {
+		for _, partitions := range []int{1, 8} {
+			for _, most := range []int{1, 64} {
+				t.Run(fmt.Sprintf("%s %g%% partitions=%d connections=%d", 2*line.Delay, 100*line.Loss, partitions, most), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { figure(newMesh(t, line, "us", "eu"), partitions, most) })
+				})
+			}
+		}
+	}
+}
+
+// figure copies a backlog for up to a minute and a half.
+func figure(ms *mesh, partitions, most int) {
+	const batches, size, enough = 1200, 100_000, 90 * time.Second
+	ms.limits = Limits{Connections: most}
+	us, eu := ms.nodes["us"], ms.nodes["eu"]
+	us.create(orders, int32(partitions))
+	for i := range batches {
+		us.produce(orders, i%partitions, 100, size)
+	}
+	ms.start()
+	ms.until("linked", 30*time.Second, func() bool { return ms.linked("us", "eu") })
+	appended := func() int {
+		eu.region.mu.Lock()
+		defer eu.region.mu.Unlock()
+		return eu.region.appends
+	}
+	began := time.Now()
+	var half time.Duration // when half of the time, or of the batches, was over
+	atHalf, seen := 0, 0
+	for n := 0; n < batches && time.Since(began) < enough; n = appended() {
+		time.Sleep(100 * time.Millisecond)
+		if half == 0 && (n >= batches/2 || time.Since(began) > enough/2) {
+			half, atHalf = time.Since(began), n
+		}
+		seen = max(seen, us.connections("eu"))
+	}
+	took, n := time.Since(began), appended()
+	ms.t.Logf("%6.2f MB/s, %6.2f in the second half, %d connections at most, %.1f s; loss seen %.2f %%", float64(n)*size/1e6/took.Seconds(),
+		float64(n-atHalf)*size/1e6/(took-half).Seconds(), seen, took.Seconds(), 100*us.link("eu").Loss)
+}
