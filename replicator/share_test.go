@@ -19,7 +19,7 @@ func TestTwoLinksShareABottleneck(t *testing.T) {
 	const rate = 10_000_000 // bits per second
 	for _, line := range []relay.Settings{
 		{Delay: 40 * time.Millisecond, Rate: rate},                                   // a queue of 50 ms
-		{Delay: 40 * time.Millisecond, Rate: rate, Queue: rate / 8},                  // one of a second
+		{Delay: 40 * time.Millisecond, Rate: rate, Queue: rate / 8 / 4},              // one of 250 ms
 		{Delay: 40 * time.Millisecond, Rate: rate, Queue: rate / 8 / 5, Loss: .0005}, // and some loss
 	} {
 		t.Run(fmt.Sprintf("queue %d loss %g", line.Queue, line.Loss), func(t *testing.T) {

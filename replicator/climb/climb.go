@@ -45,7 +45,7 @@ const (
 	downAgain    = 10 * time.Second
 	nearRTT      = 2 * time.Millisecond
 	nearLoss     = 0.005
-	queueSlack   = 15 * time.Millisecond
+	queueSlack   = 10 * time.Millisecond
 	changedBy    = 2.0 // another path: what was learned of it is void
 	queuedBefore = 2   // measurements in a row that show a full queue before a step down
 )
@@ -182,7 +182,7 @@ func (c *Climber) limited(s Sample) {
 	}
 	rate := float64(c.bytes) / took.Seconds()
 	c.from, c.bytes = s.At, 0
-	full := s.RTT > s.Least+s.Least/2+queueSlack
+	full := s.RTT > s.Least+max(s.Least/4, queueSlack)
 	switch c.phase {
 	case up:
 		c.judgeUp(rate, full, s)
