@@ -65,6 +65,8 @@ func figure(ms *mesh, partitions, most int) {
 		seen = max(seen, us.connections("eu"))
 	}
 	took, n := time.Since(began), appended()
-	ms.t.Logf("%6.2f MB/s, %6.2f in the second half, %d connections at most, %.1f s; loss seen %.2f %%", float64(n)*size/1e6/took.Seconds(),
-		float64(n-atHalf)*size/1e6/(took-half).Seconds(), seen, took.Seconds(), 100*us.link("eu").Loss)
+	st := us.link("eu")
+	ms.t.Logf("%6.2f MB/s, %6.2f in the second half, %d connections at most, %.1f s; loss seen %.2f %%, %d links, %d connections lost, %d rebuilt, %d rewinds",
+		float64(n)*size/1e6/took.Seconds(), float64(n-atHalf)*size/1e6/(took-half).Seconds(), seen, took.Seconds(), 100*st.Loss,
+		st.Connects, st.ConnectionsLost, st.Rebuilds, st.Rewinds)
 }

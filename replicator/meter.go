@@ -33,9 +33,6 @@ func (m *meter) look(first *quic.Conn, others []*member, now time.Time) {
 	take := func(c *quic.Conn) {
 		st := c.ConnectionStats()
 		sum += st.SmoothedRTT
-		if r := st.LatestRTT; r > 0 && (m.least == 0 || r < m.least) {
-			m.least = r
-		}
 		p, old := packets{st.PacketsSent, st.PacketsLost}, m.seen[c]
 		seen[c] = p
 		sent += p.sent - old.sent
@@ -44,6 +41,10 @@ func (m *meter) look(first *quic.Conn, others []*member, now time.Time) {
 		}
 	}
 	take(first)
+	// Of the first one only: a new connection tells a guess of the library's.
+	if r := first.ConnectionStats().LatestRTT; r > 0 && (m.least == 0 || r < m.least) {
+		m.least = r
+	}
 	for _, x := range others {
 		take(x.qc)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -18,9 +19,15 @@ const (
 	// MaxPiece bounds the bytes of one piece.
 	MaxPiece = 64 << 10
 
-	// spreadPiece is a piece when there are several strands: what a poor connection
-	// carries in one round trip, so that it does not hold the others up for long.
+	// spreadPiece bounds a piece when there are several strands, which is copied.
 	spreadPiece = 16 << 10
+
+	// leastPiece is the least that a slow strand takes at once: a few packets. A piece
+	// that takes longer than slowPiece makes the next one half as large, one that takes
+	// less than quickPiece twice: so a poor connection does not hold others up for long.
+	leastPiece = 2 << 10
+	slowPiece  = 300 * time.Millisecond
+	quickPiece = 50 * time.Millisecond
 
 	// Max bounds the strands of a lane: one for each connection of a link.
 	Max = 64

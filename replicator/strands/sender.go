@@ -50,6 +50,7 @@ type Sender struct {
 // Strand is one stream of a sender's.
 type Strand struct {
 	out     Out
+	size    int      // of its next piece; owned by who writes, or by its own goroutine
 	work    chan int // capacity 1: length of the piece in buf
 	buf     []byte
 	leaving bool // guarded by the sender's mu
@@ -57,7 +58,7 @@ type Strand struct {
 
 // NewSender makes a lane whose base is a stream. moved and broken may be nil.
 func NewSender(lane uint64, base Out, moved func(n int), broken func(error)) *Sender {
-	return &Sender{lane: lane, base: &Strand{out: base}, moved: moved, broken: broken, wake: make(chan struct{}, 1)}
+	return &Sender{lane: lane, base: &Strand{out: base, size: spreadPiece}, moved: moved, broken: broken, wake: make(chan struct{}, 1)}
 }
 
 // Add has the lane use one more stream, from the next piece on. The stream is the
@@ -68,7 +69,7 @@ func (s *Sender) Add(out Out) *Strand {
 	if s.err != nil || len(s.pending)+len(s.strands) >= Max {
 		return nil
 	}
-	x := &Strand{out: out}
+	x := &Strand{out: out, size: 2 * leastPiece}
 	s.pending = append(s.pending, x)
 	return x
 }
@@ -165,7 +166,8 @@ func (s *Sender) direct(b []byte) error {
 
 // piece writes the next piece to the base from where it lies.
 func (s *Sender) piece(b []byte) (int, error) {
-	b = b[:min(len(b), MaxPiece)]
+	b = b[:min(len(b), s.base.size)]
+	began := time.Now()
 	s.next(len(b), false).put(s.heads[:])
 	if err := s.direct(s.heads[:]); err != nil {
 		return 0, err
@@ -173,7 +175,18 @@ func (s *Sender) piece(b []byte) (int, error) {
 	if err := s.direct(b); err != nil {
 		return 0, err
 	}
+	s.base.learn(len(b), time.Since(began), MaxPiece)
 	return len(b), nil
+}
+
+// learn sizes the next piece by how long one took.
+func (x *Strand) learn(n int, took time.Duration, most int) {
+	switch {
+	case took > slowPiece:
+		x.size = max(leastPiece, n/2)
+	case took < quickPiece && n >= x.size:
+		x.size = min(2*x.size, most)
+	}
 }
 
 func (s *Sender) next(length int, spread bool) head {
@@ -216,7 +229,7 @@ func (s *Sender) start(x *Strand) {
 		x.out.Cancel()
 		return
 	}
-	x.work, x.buf = make(chan int, 1), make([]byte, headSize+spreadPiece)
+	x.work, x.buf, x.size = make(chan int, 1), make([]byte, headSize+spreadPiece), min(x.size, spreadPiece)
 	s.strands = append(s.strands, x)
 	s.free = append(s.free, x)
 	s.writers.Go(func() { s.run(x) })
@@ -231,10 +244,12 @@ func (s *Sender) run(x *Strand) {
 		}
 	}
 	for n := range x.work {
+		began := time.Now()
 		if _, err := x.out.Write(x.buf[:n]); err != nil {
 			_ = s.fail(err)
 			return
 		}
+		x.learn(n-headSize, time.Since(began), spreadPiece)
 		s.progress(n)
 		s.mu.Lock()
 		if s.err != nil || x.leaving {
@@ -265,7 +280,7 @@ func (s *Sender) give(b []byte) (int, error) {
 		if len(s.free) > 0 {
 			x := s.free[0]
 			s.free = slices.Delete(s.free, 0, 1)
-			n := copy(x.buf[headSize:], b)
+			n := copy(x.buf[headSize:], b[:min(len(b), x.size)])
 			s.next(n, false).put(x.buf)
 			x.work <- headSize + n // it was free: there is room
 			s.mu.Unlock()
