@@ -261,7 +261,7 @@ func (r *fakeRegion) Gaps(ref rhumb.PartitionRef) (gaps []region.Gap) {
 	defer r.mu.Unlock()
 	if l := r.logs[ref]; l != nil {
 		for _, g := range l.gaps {
-			gaps = append(gaps, region.Gap{Region: g.Region, Life: g.Life, From: g.From + 1, To: g.To, Reason: g.Reason})
+			gaps = append(gaps, region.Gap{Region: g.Region, Life: g.Life, From: g.From + 1, To: g.To, Reason: g.Reason, By: g.By})
 		}
 	}
 	return gaps

@@ -182,7 +182,7 @@ func (l *relayLog) gapsOf() (gaps []session.Gap) {
 	s := l.flow.source
 	for _, g := range l.flow.link.m.cfg.Region.Gaps(s.ref) {
 		if g.Life == s.life && g.Region == s.origin {
-			gaps = append(gaps, session.Gap{From: g.From, To: g.To, Reason: g.Reason})
+			gaps = append(gaps, session.Gap{From: g.From, To: g.To, Reason: g.Reason, By: g.By})
 		}
 	}
 	return gaps

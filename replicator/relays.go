@@ -119,6 +119,10 @@ func (f *flow) stand(st session.Status) {
 	f.note(st)
 	f.mu.Lock()
 	f.status.err, f.status.apart, f.status.via = nil, nil, st.Text
+	if o := f.order; o != nil && o.said {
+		f.order, o.why = nil, st.Text
+		close(o.done)
+	}
 	served := f.status.served
 	f.status.served = false
 	f.mu.Unlock()

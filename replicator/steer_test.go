@@ -276,3 +276,152 @@ func TestG94NewDataPassesALimitedBacklog(t *testing.T) {
 		}
 	})
 }
+
+// skipTo asks a region for a skip, as an operator would.
+func (n *node) skipTo(peer, origin rhumb.RegionName, to rhumb.Offset, dry bool) (SkipResult, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return n.manager.Skip(ctx, SkipRequest{Peer: peer, Partition: rhumb.Partition{Topic: orders}, Origin: origin, To: to, By: "ann"}, dry)
+}
+
+// wantRefusal checks that an error is of a kind and says what to do.
+func (ms *mesh) wantRefusal(err error, kind rhumb.Kind, text string) {
+	ms.t.Helper()
+	if rhumb.KindOf(err) != kind || !strings.Contains(err.Error(), text) {
+		ms.t.Errorf("%v, want %v with %q", err, kind, text)
+	}
+}
+
+// TestG17SkipAtARelay: in a chain the last region refuses a batch of the first one. The
+// origin says where to skip it, and the relay does: a gap in the last region, and the
+// rest behind it; the relay keeps the batch.
+func TestG17SkipAtARelay(t *testing.T) {
+	names := []rhumb.RegionName{"us", "eu", "ap"}
+	inBubble(t, short, names, func(ms *mesh) {
+		ms.policy.edges = chainOf(names...)
+		ms.start()
+		ms.ready("us")
+		us, eu, ap := ms.nodes["us"], ms.nodes["eu"], ms.nodes["ap"]
+		us.produce(orders, 0, 3, 100)
+		ms.brings("us", 20*time.Second, "eu", "ap")
+		ap.refuseAt(3)
+		us.produce(orders, 0, 2, 100) // 3, 4
+		us.produce(orders, 0, 2, 100) // 5, 6
+		ms.until("refused", 10*time.Second, func() bool { return eu.forwarded("ap").State == SessionRefused })
+		_, err := us.skipTo("ap", "", 5, false)
+		ms.wantRefusal(err, rhumb.KindNotFound, "rhumb link skip ap orders --origin us --partition 0 --to 5 --region eu")
+		_, err = eu.skipTo("ap", "", 5, false)
+		ms.wantRefusal(err, rhumb.KindInvalid, "was published by region us: say --origin us")
+		_, err = eu.skipTo("ap", "sa", 5, false)
+		ms.wantRefusal(err, rhumb.KindNotFound, "nothing that region sa published goes from here")
+		_, err = eu.skipTo("ap", "us", 4, false)
+		ms.wantRefusal(err, rhumb.KindInvalid, "3 or 5")
+		_, err = eu.skipTo("ap", "us", 8, false)
+		ms.wantRefusal(err, rhumb.KindInvalid, "lies below 7")
+		if r, err := eu.skipTo("ap", "us", 5, true); err != nil || r.Done || r.From != 3 || r.To != 4 {
+			ms.t.Errorf("dry: %+v, %v", r, err)
+		}
+		ms.cut("eu", "ap", relay.Settings{Cut: true})
+		if _, err := eu.skipTo("ap", "us", 5, false); rhumb.KindOf(err) != rhumb.KindTimeout && rhumb.KindOf(err) != rhumb.KindUnavailable {
+			ms.t.Errorf("over a cut line: %v", err)
+		}
+		ms.cut("eu", "ap", short)
+		ms.until("linked", 10*time.Second, func() bool { return ms.linked("eu", "ap") && eu.forwarded("ap").State == SessionRefused })
+		if r, err := eu.skipTo("ap", "us", 5, false); err != nil || !r.Done || r.From != 3 || r.To != 4 {
+			ms.t.Fatalf("skip: %+v, %v", r, err)
+		}
+		ms.until("ap has the rest", 10*time.Second, func() bool { return eu.forwarded("ap").Confirmed == 6 })
+		gaps := ap.gapsOf()
+		if len(gaps) != 1 || gaps[0].From != 2 || gaps[0].To != 4 || gaps[0].Reason != rhumb.ReasonSkipped || gaps[0].By != "ann" {
+			ms.t.Errorf("gaps %+v", gaps)
+		}
+		if gaps := eu.gapsOf(); len(gaps) > 0 {
+			ms.t.Errorf("eu has gaps %+v", gaps)
+		}
+		if r, err := eu.skipTo("ap", "us", 5, false); err != nil || r.From <= r.To {
+			ms.t.Errorf("again: %+v, %v", r, err)
+		}
+	})
+}
+
+// TestG17SkipIsPassedOnWithItsName: a skip on the first edge of a chain is a gap in both
+// regions behind it, with the name of who asked.
+func TestG17SkipIsPassedOnWithItsName(t *testing.T) {
+	names := []rhumb.RegionName{"us", "eu", "ap"}
+	inBubble(t, short, names, func(ms *mesh) {
+		ms.policy.edges = chainOf(names...)
+		ms.start()
+		ms.ready("us")
+		us, eu, ap := ms.nodes["us"], ms.nodes["eu"], ms.nodes["ap"]
+		us.produce(orders, 0, 3, 100)
+		ms.brings("us", 20*time.Second, "eu", "ap")
+		eu.refuseAt(3)
+		us.produce(orders, 0, 2, 100) // 3, 4
+		us.produce(orders, 0, 2, 100) // 5, 6
+		ms.until("refused", 10*time.Second, func() bool { return us.flow("eu").State == SessionRefused })
+		if r, err := us.skipTo("eu", "us", 5, false); err != nil || !r.Done {
+			ms.t.Fatalf("skip: %+v, %v", r, err)
+		}
+		ms.until("ap has the rest", 10*time.Second, func() bool { return eu.forwarded("ap").Confirmed == 6 })
+		for _, n := range []*node{eu, ap} {
+			if gaps := n.gapsOf(); len(gaps) != 1 || gaps[0].To != 4 || gaps[0].Reason != rhumb.ReasonSkipped || gaps[0].By != "ann" {
+				ms.t.Errorf("%s has gaps %+v", n.self.Name, gaps)
+			}
+		}
+	})
+}
+
+// TestG17SkipOnEveryPath: a batch that comes over two relays is skipped at both: the one
+// that is asked first names the other. Where its origin has an edge, it decides.
+func TestG17SkipOnEveryPath(t *testing.T) {
+	inBubble(t, short, diamondNames, func(ms *mesh) {
+		ms.policy.edges = diamond()
+		ms.start()
+		ms.ready("us")
+		us, sa := ms.nodes["us"], ms.nodes["sa"]
+		us.produce(orders, 0, 1, 100)
+		ms.brings("us", 20*time.Second, "eu", "ap", "sa")
+		sa.refuseAt(1)
+		us.produce(orders, 0, 2, 100) // 1, 2
+		us.produce(orders, 0, 2, 100) // 3, 4
+		ms.brings("us", 20*time.Second, "eu", "ap")
+		ms.pass(time.Minute) // both are tried
+		named := false
+		ms.until("it is skipped on both", 5*time.Minute, func() bool {
+			for _, relay := range []rhumb.RegionName{"eu", "ap"} {
+				r, err := ms.nodes[relay].skipTo("sa", "us", 3, false)
+				if r.Done || err == nil && r.From > r.To {
+					return true
+				}
+				named = named || rhumb.KindOf(err) == rhumb.KindInvalid && strings.Contains(err.Error(), "skipped there, too")
+			}
+			return false
+		})
+		ms.until("sa has the rest", time.Minute, func() bool {
+			w, ok := ms.nodes["eu"].forwarded("sa"), true
+			return ok && w.Confirmed == 4
+		})
+		if gaps := sa.gapsOf(); len(gaps) != 1 || gaps[0].To != 2 || gaps[0].Reason != rhumb.ReasonSkipped {
+			ms.t.Errorf("gaps %+v", gaps)
+		}
+		if !named {
+			ms.t.Error("no relay named the other path")
+		}
+		ms.policy.change(func() { ms.policy.edges = append(diamond(), edge("us", "sa", false)) })
+		ms.pass(time.Second)
+		_, err := ms.nodes["eu"].skipTo("sa", "us", 5, true)
+		ms.wantRefusal(err, rhumb.KindInvalid, "rhumb link skip sa orders --partition 0 --to 5 --region us")
+	})
+}
+
+// forwarded gives what a region says of the flow of others' records to a peer.
+func (n *node) forwarded(peer rhumb.RegionName) PartitionStatus {
+	for _, l := range n.manager.Status().Links {
+		for _, p := range l.Partitions {
+			if l.Peer == peer && p.Forwarded {
+				return p
+			}
+		}
+	}
+	return PartitionStatus{}
+}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -26,10 +27,12 @@ type Refusal struct {
 	Since  time.Time
 }
 
-// SkipRequest asks for own records to be left out on the way to a region.
+// SkipRequest asks for records to be left out on the way to a region: those that
+// Origin published, empty for this region.
 type SkipRequest struct {
 	Peer      rhumb.RegionName
 	Partition rhumb.Partition
+	Origin    rhumb.RegionName
 	To        rhumb.Offset // the offset to go on with
 	By        string
 	DryRun    bool
@@ -166,16 +169,20 @@ func (s *Server) linkSkip(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes(r, "skip of %s partition %d on the way to %s, up to offset %d, dry run: %v", name.Short(), req.Partition, peer, req.To, req.DryRun)
+	origin := cmp.Or(req.Origin, s.cfg.Identity.Name)
+	if err := origin.Validate(); err != nil {
+		return nil, err
+	}
+	changes(r, "skip of %s partition %d of region %s on the way to %s, up to offset %d, dry run: %v", name.Short(), req.Partition, origin, peer, req.To, req.DryRun)
 	who, _ := s.callerOf(r) // admitted already
 	ctx, cancel := s.untilStop(r, skipTime)
 	defer cancel()
-	done, err := control.Skip(ctx, SkipRequest{Peer: peer, Partition: rhumb.Partition{Topic: name, Index: req.Partition}, To: req.To,
+	done, err := control.Skip(ctx, SkipRequest{Peer: peer, Partition: rhumb.Partition{Topic: name, Index: req.Partition}, Origin: req.Origin, To: req.To,
 		By: who.name, DryRun: req.DryRun})
 	if err != nil {
 		return nil, err
 	}
-	return api.SkipAnswer{Peer: peer, Topic: name.String(), Partition: req.Partition, Life: done.Life, From: done.From, To: done.To, Done: done.Done}, nil
+	return api.SkipAnswer{Peer: peer, Topic: name.String(), Partition: req.Partition, Origin: origin, Life: done.Life, From: done.From, To: done.To, Done: done.Done}, nil
 }
 
 // linkCheck answers GET …/check.

@@ -186,7 +186,7 @@ func (c *Choice) Floor(now time.Time, peer rhumb.RegionName, to, mark rhumb.Offs
 	if final, why = c.final(now); !final {
 		return false, why
 	}
-	if l := c.lowest(); l != r && !mutant.On(mutant.HighestGap) {
+	if l := c.lowest(); l.floor < to && !mutant.On(mutant.HighestGap) {
 		return false, fmt.Sprintf("region %s may have some of it", l.Peer)
 	}
 	return true, ""

@@ -163,24 +163,24 @@ func (s *Sender) passFloor() bool {
 	if floor.Offset >= s.head() || s.flights.bytes() > 0 {
 		return false
 	}
-	reason := s.source.FloorReason
+	reason, by := s.source.FloorReason, ""
 	if s.source.Relay {
-		reason = s.source.lost(s.sent.Offset)
+		reason, by = s.source.lost(s.sent.Offset)
 	}
 	for _, f := range s.source.Floors {
 		if s.sent.Offset >= f.Offset {
 			continue
 		}
-		reason = f.Reason
+		reason, by = f.Reason, ""
 		if f.Offset < floor.Offset {
 			floor = f.ChainPoint
 		}
 		break
 	}
 	if floor.Chain == s.sent.Chain && !(s.source.FloorOpen && floor == s.source.Floor) || mutant.On(mutant.GapAsSkip) {
-		reason = rhumb.ReasonForeign // no batch of this origin lay there
+		reason, by = rhumb.ReasonForeign, "" // no batch of this origin lay there
 	}
-	s.sendSkip(floor, reason)
+	s.skip(floor, reason, by)
 	return s.sent.Offset >= s.source.Floor.Offset // else the next floor's turn comes when this is confirmed
 }
 
@@ -230,11 +230,11 @@ func (s *Sender) sendHole(to dedup.ChainPoint) bool {
 	if s.flights.skips() >= maxSkipsAhead {
 		return false
 	}
-	reason := rhumb.ReasonCompacted
+	reason, by := rhumb.ReasonCompacted, ""
 	if s.source.Relay {
-		reason = s.source.lacks(s.sent.Offset, to.Offset)
+		reason, by = s.source.lacks(s.sent.Offset, to.Offset)
 	}
-	s.sendSkip(to, reason)
+	s.skip(to, reason, by)
 	return true
 }
 

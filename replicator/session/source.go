@@ -71,31 +71,32 @@ type Floor struct {
 type Gap struct {
 	From, To rhumb.Offset
 	Reason   rhumb.Reason
+	By       string // who ordered it, empty if no person did
 }
 
-// lacks says why a copy has nothing behind from up to a point.
-func (s *Source) lacks(from, to rhumb.Offset) rhumb.Reason {
+// lacks says why a copy has nothing behind from up to a point, and who ordered it.
+func (s *Source) lacks(from, to rhumb.Offset) (why rhumb.Reason, by string) {
 	for _, g := range s.Gaps {
 		if g.From <= to && g.To > from {
-			return g.Reason
+			return g.Reason, g.By
 		}
 	}
 	if to <= s.Left {
-		return rhumb.ReasonPolicy
+		return rhumb.ReasonPolicy, ""
 	}
-	return rhumb.ReasonCompacted
+	return rhumb.ReasonCompacted, ""
 }
 
 // lost says why a copy has nothing behind from up to its floor any more: one gap
 // that covers all of it, else what moved the log start, else what it never had.
-func (s *Source) lost(from rhumb.Offset) rhumb.Reason {
+func (s *Source) lost(from rhumb.Offset) (why rhumb.Reason, by string) {
 	for _, g := range s.Gaps {
 		if g.From <= from+1 && g.To >= s.Floor.Offset {
-			return g.Reason
+			return g.Reason, g.By
 		}
 	}
 	if s.FloorReason != rhumb.ReasonNone {
-		return s.FloorReason
+		return s.FloorReason, ""
 	}
 	return s.lacks(from, s.Floor.Offset)
 }

@@ -43,13 +43,16 @@ type RetryAnswer struct {
 	Flows int              `json:"flows"`
 }
 
-// SkipRequest asks for own records of a partition to be left out on the way to the
-// peer: what lies before To and has not come. Without dry_run it is done.
+// SkipRequest asks for records of a partition to be left out on the way to the
+// peer: what Origin published, lies before To there and has not come. Without dry_run it is done.
 type SkipRequest struct {
-	Topic     string       `json:"topic"`
-	Partition int32        `json:"partition"`
-	To        rhumb.Offset `json:"to,string"` // the offset to go on with
-	DryRun    bool         `json:"dry_run"`
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	// Origin is who published them; empty: the region that is asked. Else that region
+	// leaves them out of what it forwards.
+	Origin rhumb.RegionName `json:"origin,omitempty"`
+	To     rhumb.Offset     `json:"to,string"` // the origin's offset to go on with
+	DryRun bool             `json:"dry_run"`
 }
 
 // SkipAnswer is what is left out, or would be, both inclusive: nothing if from is
@@ -58,6 +61,7 @@ type SkipAnswer struct {
 	Peer      rhumb.RegionName `json:"peer"`
 	Topic     string           `json:"topic"`
 	Partition int32            `json:"partition"`
+	Origin    rhumb.RegionName `json:"origin"`
 	Life      rhumb.Life       `json:"life"`
 	From      rhumb.Offset     `json:"from,string"`
 	To        rhumb.Offset     `json:"to,string"`

@@ -103,16 +103,20 @@ func linkRetry(a *asking) *cobra.Command {
 	return c
 }
 
-const skipLong = `Leave records that a region published out on the way to REGION, for good: those of one partition that REGION has not
-got and that lie before the offset --to, with which the flow goes on. The edge must not be paused. It is for a batch that REGION does not take,
-or that cannot be read. REGION keeps a gap with the reason 'skipped by operator' and who did it; other regions get
+const skipLong = `Leave records out on the way to REGION, for good: those of one partition that REGION has not got and that lie before the
+offset --to, with which the flow goes on. The edge must not be paused. It is for a batch that REGION does not take, or
+that cannot be read. REGION keeps a gap with the reason 'skipped by operator' and who did it; other regions get
 the records as before. Batches are not split: an offset inside one is refused, and the answer names its borders.
+
+The region that is asked leaves out what it published itself. Where REGION gets an origin's records from a relay only, as
+in a chain, ask that relay, with --origin: what the relay forwards of that region is left out; --to is an offset there,
+as 'rhumb link show' has it. If another path may bring the records, skip them there, too: the answer names it.
 
 Without --yes it says what it would do and changes nothing.`
 
 func linkSkip(a *asking) *cobra.Command {
 	s := &steered{asking: a}
-	var to string
+	var to, origin string
 	var yes bool
 	c := &cobra.Command{Use: "skip REGION TOPIC", Short: "Leave records out on the way to REGION, on record", Long: skipLong,
 		Args: exactly(2, "REGION and TOPIC"), ValidArgsFunction: a.completeRegions(1, a.completeTopics(1)),
@@ -124,16 +128,22 @@ func linkSkip(a *asking) *cobra.Command {
 			if err != nil || at < 0 {
 				return usage(c, fmt.Errorf("--to %q is no offset: give the one to go on with", to))
 			}
-			return a.ask(c, func(conn *client.Client) error { return s.skip(c, conn, rhumb.Offset(at), yes) })
+			return a.ask(c, func(conn *client.Client) error {
+				return s.skip(c, conn, api.SkipRequest{Origin: rhumb.RegionName(origin), To: rhumb.Offset(at), DryRun: !yes})
+			})
 		}}
 	c.Flags().StringVar(&to, "to", "", "offset to go on with; required")
 	c.Flags().Int32Var(&s.partition, "partition", 0, "which partition")
+	c.Flags().StringVar(&origin, "origin", "", "region that published them; default: the one that is asked")
 	c.Flags().BoolVar(&yes, "yes", false, "do it")
+	offer(c, "origin", a.completeRegions(1, nil))
 	return c
 }
 
-func (s *steered) skip(c *cobra.Command, conn *client.Client, to rhumb.Offset, yes bool) error {
-	done, err := conn.SkipOnLink(c.Context(), s.peer, api.SkipRequest{Topic: s.topic, Partition: s.partition, To: to, DryRun: !yes})
+func (s *steered) skip(c *cobra.Command, conn *client.Client, req api.SkipRequest) error {
+	req.Topic, req.Partition = s.topic, s.partition
+	to := req.To
+	done, err := conn.SkipOnLink(c.Context(), s.peer, req)
 	if err != nil {
 		return err
 	}

@@ -19,9 +19,9 @@ func (s *Server) linkControl() admin.LinkControl {
 	return linkControl{s.room.links}
 }
 
-// Skip leaves own records out on the way to a region.
+// Skip leaves records out on the way to a region.
 func (l linkControl) Skip(ctx context.Context, r admin.SkipRequest) (admin.Skip, error) {
-	done, err := l.Manager.Skip(ctx, replicator.SkipRequest{Peer: r.Peer, Partition: r.Partition, To: r.To, By: r.By}, r.DryRun)
+	done, err := l.Manager.Skip(ctx, replicator.SkipRequest{Peer: r.Peer, Partition: r.Partition, Origin: r.Origin, To: r.To, By: r.By}, r.DryRun)
 	return admin.Skip{Life: done.Life, From: done.From, To: done.To, Done: done.Done}, err
 }
 
