@@ -56,8 +56,12 @@ type BacklogDrop struct {
 // Backlog tells what retention keeps for other regions.
 func (r *Region) Backlog() BacklogStatus {
 	r.backlog.mu.Lock()
-	defer r.backlog.mu.Unlock()
-	return r.backlog.status
+	s := r.backlog.status
+	r.backlog.mu.Unlock()
+	if s.Limit == 0 { // nobody has looked yet
+		s.Limit = r.holdLimit()
+	}
+	return s
 }
 
 // backlog is what the retention loop knows of records that it may not drop.

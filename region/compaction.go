@@ -27,7 +27,7 @@ func (r *Region) compact(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		var shipped map[rhumb.PartitionRef]rhumb.Offset
+		var shipped map[rhumb.PartitionRef]Shipped
 		for _, topic := range r.Topics() {
 			layers := r.Layers(topic)
 			if !layers.Has(confCleanupPolicy, topicconf.Compact) {
@@ -43,11 +43,11 @@ func (r *Region) compact(ctx context.Context) {
 			c.MaxLag = milliseconds(layers.Number(confMaxCompaction))
 			c.DirtyRatio = layers.Ratio(confDirtyRatio)
 			for _, p := range topic.Partitions {
-				after, known := shipped[p.Ref]
-				if !known {
-					after = rhumb.NoOffset
+				var carried *Shipped
+				if s, known := shipped[p.Ref]; known {
+					carried = &s
 				}
-				r.compactPartition(p, c, after)
+				r.compactPartition(p, c, carried)
 			}
 		}
 	}
@@ -62,9 +62,9 @@ func (r *Region) compactTopic(t TopicInfo, c *shard.Compaction) {
 	}
 }
 
-// compactPartition sets how a partition is compacted. Edges have carried its own
-// records up to shipped; a node that does not lead knows nothing of that.
-func (r *Region) compactPartition(p PartitionInfo, c *shard.Compaction, shipped rhumb.Offset) {
+// compactPartition sets how a partition is compacted. shipped is what edges have
+// carried of it, nil if that is not known; a node that does not lead does not know.
+func (r *Region) compactPartition(p PartitionInfo, c *shard.Compaction, shipped *Shipped) {
 	s := r.shard(p.Ref.Shard)
 	if s == nil || !p.Ready {
 		return
@@ -73,34 +73,73 @@ func (r *Region) compactPartition(p PartitionInfo, c *shard.Compaction, shipped 
 	if !ok {
 		return
 	}
-	if !st.Leading {
-		shipped = rhumb.NoOffset
-	}
-	own := *c
-	own.Limit = st.Flushed
-	hold := func(life rhumb.Life) {
-		own.Held = append(own.Held, shard.Held{Source: shard.Source{Region: r.cfg.Number, Life: life}, After: shipped})
-	}
-	hold(st.Life)
-	for i := range st.Past { // batches are stored under the life that they came in
-		hold(st.Past[i].Life)
-	}
-	s.Storage().SetCompaction(p.Ref.ID, &own)
+	policy := *c
+	policy.Limit, policy.Held = st.Flushed, r.held(&st, shipped)
+	s.Storage().SetCompaction(p.Ref.ID, &policy)
 }
 
-// SetShipped sets what tells up to which own offset all edges that lead from a
-// partition have carried it; one that is not named has edges of which nothing is known
-// yet. Until it is set, nothing is known of any.
-func (r *Region) SetShipped(fn func() map[rhumb.PartitionRef]rhumb.Offset) { r.shippedFn.Store(&fn) }
+// held lists the lives of which edges may still have something to carry.
+func (r *Region) held(st *shard.PartitionState, shipped *Shipped) (all []shard.Held) {
+	none := rhumb.Offset(rhumb.NoOffset)
+	hold := func(region rhumb.RegionNumber, life rhumb.Life, after, here rhumb.Offset) {
+		if !st.Leading {
+			after, here = none, none
+		}
+		all = append(all, shard.Held{Source: shard.Source{Region: region, Life: life}, After: after, Here: here})
+	}
+	own := none
+	if shipped != nil {
+		own = shipped.Own
+	}
+	hold(r.cfg.Number, st.Life, own, own)
+	for i := range st.Past { // batches are stored under the life that they came in
+		hold(r.cfg.Number, st.Past[i].Life, own, own)
+	}
+	if shipped == nil { // every copy may have to be forwarded
+		for i := range st.Watermarks {
+			if w := &st.Watermarks[i]; !st.Owns(w.Life) {
+				hold(w.Region, w.Life, none, none)
+			}
+		}
+		return all
+	}
+	for _, c := range shipped.Copies {
+		hold(c.Region, c.Life, c.After, c.Here)
+	}
+	return all
+}
+
+// Shipped is what all edges that lead from a partition have carried of it: confirmed,
+// so flushed at their destinations.
+type Shipped struct {
+	// Own is the offset up to which they have carried the region's own records.
+	Own rhumb.Offset
+	// Copies are the lives of other logs that an edge forwards. Those that are not
+	// named go nowhere.
+	Copies []ShippedCopy
+}
+
+// ShippedCopy is what was carried of one life that the partition has a copy of.
+type ShippedCopy struct {
+	Region rhumb.RegionNumber
+	Life   rhumb.Life
+	After  rhumb.Offset // at the origin: up to it everything was carried
+	Here   rhumb.Offset // in this log, the same
+}
+
+// SetShipped sets what tells how far all edges that lead from a partition have carried
+// it; one that is not named has edges of which nothing is known yet. Until it is set,
+// nothing is known of any.
+func (r *Region) SetShipped(fn func() map[rhumb.PartitionRef]Shipped) { r.shippedFn.Store(&fn) }
 
 // shipped asks for it; the map is never nil.
-func (r *Region) shipped() map[rhumb.PartitionRef]rhumb.Offset {
+func (r *Region) shipped() map[rhumb.PartitionRef]Shipped {
 	if fn := r.shippedFn.Load(); fn != nil {
 		if m := (*fn)(); m != nil {
 			return m
 		}
 	}
-	return map[rhumb.PartitionRef]rhumb.Offset{}
+	return map[rhumb.PartitionRef]Shipped{}
 }
 
 // milliseconds gives a setting's time; more than a duration holds is for ever.

@@ -72,23 +72,38 @@ func (r *Region) holdOf(t rhumb.Topic) (hold time.Duration, holds bool) {
 	return hold, b.Holds()
 }
 
-// since is from when on the time of a debt counts: a destination that has told this
-// process nothing may have had everything when it started.
-func (d *debt) since(began time.Time) time.Time {
-	if !d.owed.Sure && began.After(d.first) {
-		return began
+// reachTime is how long after its start a process drops nothing that a destination may
+// lack which it has not reached yet: what waited while the region was down has a chance.
+const reachTime = 10 * time.Minute
+
+// late reports whether a debt was kept for its whole time, which counts from when its
+// records were appended, over restarts. Producers are not refused for what a
+// destination that has told this process nothing may have: for them it counts from
+// the start of the process, if that is later.
+func (d *debt) late(began time.Time) bool {
+	first := d.first
+	if !d.owed.Sure && d.holds && began.After(first) {
+		first = began
 	}
-	return d.first
+	if !d.owed.Sure && time.Since(began) < reachTime {
+		return false
+	}
+	return time.Since(first) >= d.span
+}
+
+// holdLimit is how many bytes may be kept for other regions.
+func (r *Region) holdLimit() int64 {
+	if disk, err := r.Disk(); err == nil && disk.Total > 0 {
+		return int64(disk.Total / 100 * uint64(r.cfg.HoldShare))
+	}
+	return math.MaxInt64 // a disk that cannot be asked is no reason to drop anything
 }
 
 // collect deals with the debts that are over a limit: of time, each, and of the
 // disk, all together. It gives those that stay.
 func (r *Region) collect(ctx context.Context, debts []debt) ([]debt, error) {
 	slices.SortStableFunc(debts, func(a, b debt) int { return a.first.Compare(b.first) })
-	limit := int64(math.MaxInt64) // a disk that cannot be asked is no reason to drop anything
-	if disk, err := r.Disk(); err == nil && disk.Total > 0 {
-		limit = int64(disk.Total / 100 * uint64(r.cfg.HoldShare))
-	}
+	limit := r.holdLimit()
 	over := -limit
 	for i := range debts {
 		over += debts[i].bytes
@@ -96,7 +111,7 @@ func (r *Region) collect(ctx context.Context, debts []debt) ([]debt, error) {
 	left := debts[:0]
 	refused := map[rhumb.PartitionRef]error{}
 	for _, d := range debts {
-		late := time.Since(d.since(r.backlog.began)) >= d.span
+		late := d.late(r.backlog.began)
 		if d.holds || !late && over <= 0 {
 			left = append(left, d)
 			continue
@@ -112,7 +127,7 @@ func (r *Region) collect(ctx context.Context, debts []debt) ([]debt, error) {
 	}
 	for i := range left {
 		d := &left[i]
-		late := time.Since(d.since(r.backlog.began)) >= d.span
+		late := d.late(r.backlog.began)
 		if d.holds && (late || over > 0) {
 			refused[d.ref] = d.refusal(late)
 		}

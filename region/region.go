@@ -40,7 +40,7 @@ type Region struct {
 	ids producerIDs
 
 	backlog   backlog
-	shippedFn atomic.Pointer[func() map[rhumb.PartitionRef]rhumb.Offset] // see SetShipped
+	shippedFn atomic.Pointer[func() map[rhumb.PartitionRef]Shipped] // see SetShipped
 }
 
 type subscriber struct{ fn func() }

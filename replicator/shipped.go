@@ -9,50 +9,61 @@ import (
 	"github.com/rhumbmq/rhumb/region"
 )
 
-// Shipped gives, for each partition of this region, up to which own offset all edges
-// that lead from it have carried it: confirmed, so flushed at the destination. A
-// partition from which no edge leads is carried all. One that is not named has an
-// edge of which nothing is known yet: compaction then keeps what it may still need.
-func (m *Manager) Shipped() map[rhumb.PartitionRef]rhumb.Offset {
+// Shipped gives, for each partition of this region, how far all edges that lead from
+// it have carried it: confirmed, so flushed at the destination. A partition from which
+// no edge leads is carried all. One that is not named is new here: compaction then
+// keeps what edges may still need.
+func (m *Manager) Shipped() map[rhumb.PartitionRef]region.Shipped {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	shipped := make(map[rhumb.PartitionRef]rhumb.Offset, len(m.sources))
+	shipped := make(map[rhumb.PartitionRef]region.Shipped, len(m.sources))
 	for ref := range m.sources {
-		shipped[ref] = math.MaxInt64
+		shipped[ref] = region.Shipped{Own: math.MaxInt64}
 	}
 	for _, l := range m.links {
 		l.lower(shipped)
+	}
+	m.mu.Unlock()
+	for ref, s := range shipped {
+		for i := range s.Copies {
+			s.Copies[i].Here = m.carriedHere(ref, s.Copies[i])
+		}
 	}
 	return shipped
 }
 
 // AllShipped is Shipped of a region that has no links.
-func AllShipped(topics []region.TopicInfo) map[rhumb.PartitionRef]rhumb.Offset {
-	shipped := map[rhumb.PartitionRef]rhumb.Offset{}
+func AllShipped(topics []region.TopicInfo) map[rhumb.PartitionRef]region.Shipped {
+	shipped := map[rhumb.PartitionRef]region.Shipped{}
 	for _, t := range topics {
 		for _, p := range t.Partitions {
-			shipped[p.Ref] = math.MaxInt64
+			shipped[p.Ref] = region.Shipped{Own: math.MaxInt64}
 		}
 	}
 	return shipped
 }
 
 // lower takes what the link has not carried out of shipped.
-func (l *link) lower(shipped map[rhumb.PartitionRef]rhumb.Offset) {
+func (l *link) lower(shipped map[rhumb.PartitionRef]region.Shipped) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	lower := func(ref rhumb.PartitionRef, to rhumb.Offset) {
+		if s, ok := shipped[ref]; ok {
+			s.Own = min(s.Own, to)
+			shipped[ref] = s
+		}
+	}
 	for key, s := range l.sources {
-		if _, edge := l.out[l.m.scopeOf(s.topic)]; edge && l.flows[key] == nil {
-			delete(shipped, key.ref) // the edge is new
+		e, edge := l.out[l.m.scopeOf(s.topic)]
+		if edge && l.flows[key] == nil {
+			lower(key.ref, rhumb.NoOffset) // the edge is new
+		}
+		if edge && l.mayRelay(e) && s == l.base[key.ref] {
+			l.lowerCopies(shipped, s, e)
 		}
 	}
 	for key, f := range l.flows {
 		if f.forwards() {
 			continue // its offsets are others'
-		}
-		at, ok := shipped[key.ref]
-		if !ok {
-			continue
 		}
 		f.mu.Lock()
 		settled, known, confirmed := f.status.settledOn != nil, f.status.known, f.status.confirmed
@@ -60,108 +71,65 @@ func (l *link) lower(shipped map[rhumb.PartitionRef]rhumb.Offset) {
 		switch {
 		case f.source.closed != nil && settled: // nothing more of it goes there
 		case !known:
-			delete(shipped, key.ref)
+			lower(key.ref, rhumb.NoOffset)
 		default:
-			shipped[key.ref] = min(at, confirmed)
+			lower(key.ref, confirmed)
 		}
 	}
 }
 
-// Owed tells which partitions owe records to other regions: to those to which an edge
-// leads, and that have not confirmed all that it carries, forwarded records too. nil
-// before the links know the policy. A region that the policy does not name any more
-// is owed nothing.
-func (m *Manager) Owed() map[rhumb.PartitionRef]region.Owed {
-	m.mu.Lock()
-	known, links := m.sources != nil, m.sorted()
-	m.mu.Unlock()
-	if !known {
-		return nil
-	}
-	owed := map[rhumb.PartitionRef]region.Owed{}
-	for _, l := range links {
-		for _, c := range l.claims() {
-			c.enter(owed, l)
-		}
-	}
-	return owed
-}
-
-// claim is what a link's peer is known to have of one life of a partition.
-type claim struct {
-	source    *source
-	latest    bool // where the edge starts, if its start is not fixed yet
-	known     bool
-	confirmed rhumb.Offset // of the origin
-}
-
-// claims lists what the link's peer may lack.
-func (l *link) claims() []claim {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var all []claim
-	for key, s := range l.sources {
-		if e, edge := l.out[l.m.scopeOf(s.topic)]; edge && l.flows[key] == nil { // the edge is new
-			all = append(all, claim{source: s, latest: e.Start == configstore.StartLatest, confirmed: rhumb.NoOffset})
-		}
-	}
-	for _, f := range l.flows {
-		c := claim{source: f.source, latest: f.latest}
-		f.mu.Lock()
-		nothing := f.owesNothingOver(l.conn)
-		c.known, c.confirmed = f.status.known, f.status.confirmed
-		f.mu.Unlock()
-		if !nothing { // else nothing more of it goes there
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
-// enter lowers what is owed of a partition to what the claim says.
-func (c *claim) enter(owed map[rhumb.PartitionRef]region.Owed, l *link) {
-	st, ok := l.m.cfg.Region.State(c.source.ref)
-	if !ok {
+// lowerCopies takes the lives of other logs that the link forwards, and has not
+// carried, out of shipped. The caller holds mu.
+func (l *link) lowerCopies(shipped map[rhumb.PartitionRef]region.Shipped, base *source, e configstore.Edge) {
+	s, ok := shipped[base.ref]
+	st, there := l.m.cfg.Region.State(base.ref)
+	if !ok || !there {
 		return
 	}
-	after, own := c.confirmed, !c.source.copied
-	if own && !c.known {
-		start, fixed := st.Edges[l.number]
-		switch {
-		case fixed:
-			after = start - 1
-		case c.latest: // it will start at what is the end then
-			return
+	for i := range st.Watermarks {
+		w := &st.Watermarks[i]
+		if w.Offset == rhumb.NoOffset || st.Owns(w.Life) || !l.carries(e, w.Region) {
+			continue
 		}
+		c := region.ShippedCopy{Region: w.Region, Life: w.Life, After: rhumb.NoOffset}
+		if f := l.flows[sourceKey{base.ref, w.Life}]; f != nil { // else the edge is new
+			f.mu.Lock()
+			nothing := f.owesNothingOver(l.conn)
+			if f.status.known {
+				c.After = f.status.confirmed
+			}
+			f.mu.Unlock()
+			if nothing {
+				continue
+			}
+		}
+		s.Copies = lowest(s.Copies, c)
 	}
-	last := st.OwnLast
-	if own {
-		after = max(after, c.source.from-1)
-	} else {
-		w, _ := markOf(&st, c.source.origin, c.source.life)
-		last, after = w.Offset, max(after, w.Floor)
+	shipped[base.ref] = s
+}
+
+// carriedHere gives the offset of this log up to which all of a copy was carried.
+func (m *Manager) carriedHere(ref rhumb.PartitionRef, c region.ShippedCopy) rhumb.Offset {
+	st, there := m.cfg.Region.State(ref)
+	if !there {
+		return rhumb.NoOffset
 	}
-	if c.source.closed != nil {
-		last = min(last, c.source.closed.Last)
-	}
-	if last <= after {
-		return
-	}
-	found, err := l.m.cfg.Region.ReadOrigin(c.source.ref, originQuery{Partition: c.source.ref.ID, Region: c.source.origin, Life: c.source.life,
-		From: after + 1, Limit: st.End, MaxBytes: 1})
+	found, err := m.cfg.Region.ReadOrigin(ref, originQuery{Partition: ref.ID, Region: c.Region, Life: c.Life, From: c.After + 1, Limit: st.End, MaxBytes: 1})
 	switch {
-	case err != nil: // it is not known: all of it
-		found = []stored{{Base: st.LogStart}}
+	case err != nil:
+		return rhumb.NoOffset
 	case len(found) == 0:
-		return // what is missing there is gone here already
+		return st.End - 1
 	}
-	o, had := owed[c.source.ref]
-	if !had {
-		o = region.Owed{First: found[0].Base, Sure: true}
+	return found[0].Base - 1
+}
+
+// lowest adds a copy to a list, or lowers what is there of its life.
+func lowest(all []region.ShippedCopy, c region.ShippedCopy) []region.ShippedCopy {
+	i := slices.IndexFunc(all, func(o region.ShippedCopy) bool { return o.Region == c.Region && o.Life == c.Life })
+	if i < 0 {
+		return append(all, c)
 	}
-	o.First, o.Sure = min(o.First, found[0].Base), o.Sure && c.known
-	if !slices.Contains(o.To, l.name) {
-		o.To = append(o.To, l.name)
-	}
-	owed[c.source.ref] = o
+	all[i].After = min(all[i].After, c.After)
+	return all
 }

@@ -33,6 +33,7 @@ type Source = index.Source
 type Held struct {
 	Source
 	After rhumb.Offset // at the origin
+	Here  rhumb.Offset // in this log: up to it all of the life was carried
 }
 
 // SetCompaction says how a partition is to be compacted from now on; nil ends it.
@@ -229,7 +230,7 @@ func (sh *Shard) endOverdue(t *target, now time.Time) {
 func (t *target) load(now time.Time) (l compact.Load, err error) {
 	l.Carried = math.MaxInt64
 	for _, h := range t.policy.Held {
-		l.Carried = min(l.Carried, h.After) // own records have the same offsets here
+		l.Carried = min(l.Carried, h.Here)
 	}
 	young := now.Add(-t.policy.MinLag).UnixMilli()
 	for _, p := range t.view.Parts() {

@@ -31,7 +31,7 @@ type keyedHistory struct {
 func compactBoth(sh *Shard, limits map[rhumb.PartitionID]rhumb.Offset) {
 	sh.SetCompaction(1, eager(limits[1]))
 	held := eager(limits[2])
-	held.Held = []Held{{index.Source{Region: 1, Life: ownLife}, limits[2] / 2}}
+	held.Held = []Held{{index.Source{Region: 1, Life: ownLife}, limits[2] / 2, limits[2] / 2}}
 	sh.SetCompaction(2, held)
 }
 

@@ -391,7 +391,7 @@ func TestCompactionKeepsToItsLimits(t *testing.T) {
 		if left := pause(young); left < len(written[1])*75/100 {
 			t.Errorf("%d records are left of %d, although only those before %d are old enough", left, len(written[1]), w.next[1]/10)
 		}
-		held := &Compaction{Limit: w.next[1], Held: []Held{{index.Source{Region: 1, Life: ownLife}, rhumb.NoOffset}}}
+		held := &Compaction{Limit: w.next[1], Held: []Held{{index.Source{Region: 1, Life: ownLife}, rhumb.NoOffset, rhumb.NoOffset}}}
 		pause(held)
 		_, list := readKeyed(t, d.sh, 1, 1<<20)
 		newest := map[string]keyed{}

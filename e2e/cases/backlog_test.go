@@ -122,6 +122,40 @@ func TestG13BacklogLimitIsAGapWithItsReason(t *testing.T) {
 	})
 }
 
+// TestG13RestartsDoNotProlongTheHold: the hold time counts from when records were
+// appended, however often the region restarts while the line is down; what became too
+// old while it was down itself still has its chance after the start.
+func TestG13RestartsDoNotProlongTheHold(t *testing.T) {
+	away(t, 30*time.Minute, configstore.AtLimitGap, func(ms *mesh, us, eu *node) {
+		for range 2 {
+			ms.pass(12 * time.Minute)
+			us.kill()
+			us.start()
+		}
+		us.produce(orders, 0, "young")
+		if at := us.logStart(); at > 1 {
+			t.Fatalf("log start %d before the time is up", at)
+		}
+		ms.pass(9 * time.Minute) // 33 since they were appended, 9 since the start
+		if at := us.logStart(); at > 1 {
+			t.Fatalf("log start %d, nine minutes after the start", at)
+		}
+		ms.pass(3 * time.Minute)
+		if at := us.logStart(); at != 3 {
+			t.Fatalf("log start %d, want 3: a1 and a2 had their time", at)
+		}
+		us.kill()
+		ms.pass(2 * time.Hour)
+		us.start()
+		ms.path(us, eu, near)
+		ms.untilCopied(us, eu, orders, 0)
+		gaps := eu.region().Gaps(eu.partition(orders, 0).Ref)
+		if len(gaps) != 1 || gaps[0].From != 1 || gaps[0].To != 2 || gaps[0].Reason != rhumb.ReasonBacklog {
+			t.Errorf("gaps %+v: only what had its time is one", gaps)
+		}
+	})
+}
+
 // TestG31ProducersGoOnOnceTheBacklogIsGone: a namespace that holds refuses producers
 // at the limit, with a reason, and takes them again soon after the destination has
 // confirmed. Nothing is lost.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/relay"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -153,6 +154,61 @@ func TestH5OldTombstoneCrossesALongOutage(t *testing.T) {
 		eu.kill()
 		eu.start()
 		ms.alike(want, us, eu)
+	})
+}
+
+// TestH5RelayKeepsTombstonesOfOthers: a relay that compacts keeps the deletions of others
+// that it has still to forward, over a restart, and what only its own or other regions'
+// records supersede; the region behind it ends like the others.
+func TestH5RelayKeepsTombstonesOfOthers(t *testing.T) {
+	t.Parallel()
+	names := []rhumb.RegionName{"us", "eu", "ap"}
+	run(t, names, func(ms *mesh, nodes []*node) {
+		us, eu, ap := nodes[0], nodes[1], nodes[2]
+		_, err := ms.writer.PutNamespace(ms.ctx, rhumb.DefaultTenant, rhumb.DefaultNamespace, func(n *configstore.Namespace) error {
+			n.Topology = &configstore.Topology{Chain: names}
+			return nil
+		})
+		ms.must(err)
+		compacted(ms, nodes)
+		want := map[string]string{}
+		for i := range 20 {
+			want[fmt.Sprint("key ", i)] = fmt.Sprint("value ", i)
+			us.put(prices, fmt.Sprint("key ", i), fmt.Sprint("value ", i))
+		}
+		ms.until("all the way", func() bool { return ms.copied(us, ap, prices, 0) })
+		ms.path(eu, ap, relay.Settings{Cut: true})
+		for i := range 10 {
+			us.put(prices, fmt.Sprint("key ", i), "")
+			delete(want, fmt.Sprint("key ", i))
+		}
+		us.put(prices, "key 19", "the last one")
+		want["key 19"] = "the last one"
+		ms.untilCopied(us, eu, prices, 0)
+		for range 3 {
+			us.fill()
+			eu.fill()
+		}
+		if _, _, tombstones := eu.table(prices); tombstones != 10 {
+			ms.Errorf("eu has %d tombstones; ap waits for 10", tombstones)
+		}
+		eu.kill()
+		eu.start()
+		eu.fill()
+		if _, _, tombstones := eu.table(prices); tombstones != 10 {
+			ms.Errorf("eu has %d tombstones after a restart; ap waits for 10", tombstones)
+		}
+		ms.path(eu, ap, near)
+		ms.until("all the way", func() bool { return ms.copied(us, ap, prices, 0) })
+		ms.alike(want, us, eu, ap)
+		for range 3 {
+			us.fill()
+			eu.fill()
+		}
+		ms.pass(2 * time.Minute)
+		if _, records, tombstones := eu.table(prices); tombstones != 0 || records != len(want) {
+			ms.Errorf("eu has %d records, %d of them tombstones, of %d keys", records, tombstones, len(want))
+		}
 	})
 }
 

@@ -24,7 +24,7 @@ import (
 func (s *Server) openLinks(context.Context) error {
 	listeners := s.listeners(config.ProtocolGeo)
 	if len(listeners) == 0 {
-		s.room.region.SetShipped(func() map[rhumb.PartitionRef]rhumb.Offset {
+		s.room.region.SetShipped(func() map[rhumb.PartitionRef]region.Shipped {
 			return replicator.AllShipped(s.room.region.Topics())
 		})
 		s.room.region.SetOwed(func() map[rhumb.PartitionRef]region.Owed { return map[rhumb.PartitionRef]region.Owed{} })
