@@ -253,7 +253,7 @@ func TestPlanWarns(t *testing.T) {
 	warns(`{"topology":{"full-mesh":["us","eu","ap"]}}`, "namespace acme/n names region ap, which is draining")
 	warns(`{"topology":{"fan-in":{"from":["us"],"to":"eu"}}}`, "records of eu no longer reach us in namespace acme/n: no path is left")
 	warns(`{"topology":{"full-mesh":["us","eu"],"start":"latest"}}`,
-		"from eu to us of namespace acme/n starts latest: that holds for partitions that it has not carried yet", "from us to eu")
+		"of namespace acme/n start latest: eu -> us, us -> eu: that holds for partitions that an edge has not carried yet")
 	warns(`{"topology":{"edges":[{"from":"us","to":"eu","forward":true},{"from":"eu","to":"us"}]}}`)
 	warns(`{"topology":{"full-mesh":["us","eu"]},"regions":{"ap":{"retention":"1d"}}}`, "settings for region ap, to which it does not flow")
 	warns(`{"topology":{"edges":[{"from":"us","to":"ap"},{"from":"ap","to":"eu"},{"from":"eu","to":"us"}]}}`, "ap, which is draining",

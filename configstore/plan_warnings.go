@@ -165,12 +165,22 @@ func edgeWarnings(now, next *picture) (out []string) {
 			continue
 		}
 		out = append(out, lostWarnings(f, before[f], after[f])...)
-		for _, c := range edgeChanges(before[f], after[f]) {
-			if c.Action == ActionChange && c.Before.Start != c.After.Start {
-				out = append(out, fmt.Sprintf("the edge from %s to %s of %s starts %s: that holds for partitions that it has not carried yet, the others have their start already",
-					c.After.From, c.After.To, f, c.After.Start))
-			}
+		out = append(out, startWarnings(f, before[f], after[f])...)
+	}
+	return out
+}
+
+// startWarnings says of what flows in one namespace which edges have another start.
+func startWarnings(f flowName, before, after []Edge) (out []string) {
+	edges := map[Start][]string{}
+	for _, c := range edgeChanges(before, after) {
+		if c.Action == ActionChange && c.Before.Start != c.After.Start {
+			edges[c.After.Start] = append(edges[c.After.Start], fmt.Sprintf("%s -> %s", c.After.From, c.After.To))
 		}
+	}
+	for _, start := range slices.Sorted(maps.Keys(edges)) {
+		out = append(out, fmt.Sprintf("of %s start %s: %s: that holds for partitions that an edge has not carried yet, the others have their start already",
+			f, start, strings.Join(edges[start], ", ")))
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package configstore
 
 import (
+	"cmp"
 	"encoding/json"
 )
 
@@ -40,6 +41,33 @@ func put(o object, field, name string, value object) {
 		o[field] = all
 	}
 	all[name] = value
+}
+
+// Agrees refuses a file that contradicts itself: a namespace or topic that names a
+// region which the file's own allowed_regions leave out. A mesh that has both refuses
+// it, too.
+func (f *TopologyFile) Agrees() error {
+	check := func(t *FileTenant, path string, places []place) error {
+		for _, at := range places {
+			if !t.Allows(at.region) {
+				return invalid(join(path, at.field), "tenant %q does not allow region %q: the file's allowed_regions leave it out", string(t.Name), string(at.region))
+			}
+		}
+		return nil
+	}
+	for _, t := range sortedValues(f.Tenants, func(x, y FileTenant) int { return cmp.Compare(x.Name, y.Name) }) {
+		for _, n := range sortedValues(t.Namespaces, func(x, y FileNamespace) int { return cmp.Compare(x.Name, y.Name) }) {
+			if err := check(&t, namespacePath(t.Name, n.Name), n.places()); err != nil {
+				return err
+			}
+			for _, topic := range sortedValues(n.Topics, func(x, y Topic) int { return compareKeys(&x, &y) }) {
+				if err := check(&t, topicPath(topic.Topic), topic.Topology.places()); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // Checked reports the edges that a file alone gives, without a mesh: what

@@ -140,6 +140,9 @@ func eachObject(o object, field, path string, fn func(name, path string, o objec
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		one, ok := all[name].(object)
+		if all[name] == nil && field == "namespaces" {
+			return invalid(join(at, name), "says nothing: write {} if it is to flow nowhere, or leave it out")
+		}
 		if all[name] == nil {
 			one, ok = object{}, true // a name alone, as YAML has it: nothing is said of it
 		}

@@ -107,7 +107,7 @@ func (w *certMaking) meshID(c *cobra.Command, text string) (rhumb.UUID, error) {
 	}
 	defer store.Close()
 	doc, err := configstore.NewWriter(store, certWriter).EnsureMesh(c.Context())
-	return doc.UUID, err
+	return doc.UUID, storeAway(w.store, err)
 }
 
 // otherCA says of whom the CA is that is in the way.

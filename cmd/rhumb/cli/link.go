@@ -16,13 +16,19 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
+const linkListLong = `List a region's links: what each carries, how far its peer is behind, and its state.
+
+With --partitions a line for each origin life of each partition: ORIGIN is who published the records, END the last
+offset there that may leave, SENT up to where everything went out or was confirmed, CONFIRMED what the peer has.
+Lag counts offsets between the last two and END, so it is the number of records at most. A dash: none, or not known.`
+
 func linkCommand() *cobra.Command {
 	a := &asking{}
 	c := &cobra.Command{Use: "link", Short: "Show, check and steer links to other regions", Args: cobra.NoArgs, RunE: helpOnly}
 	a.flags(c)
 	var partitions bool
 	f := &linkFilter{}
-	list := &cobra.Command{Use: "list", Short: "List a region's links with lag, round trip and state", Args: exactly(0, "none"),
+	list := &cobra.Command{Use: "list", Short: "List a region's links with lag, round trip and state", Args: exactly(0, "none"), Long: linkListLong,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.ask(c, func(conn *client.Client) error {
 				links, err := conn.Links(c.Context())
@@ -56,8 +62,8 @@ func linkTable(w io.Writer, links []api.Link, partitions bool) {
 	row(w, "PEER", "DIRECTION", "TOPIC", "PARTITION", "ORIGIN", "STATE", "END", "SENT", "CONFIRMED", "LAG", "AGE", "LAST ERROR")
 	for _, l := range links {
 		for _, p := range l.Partitions {
-			row(w, l.Peer, p.Direction, short(p.Topic), p.Partition, fmt.Sprintf("%d:%.8s", p.Region, p.Life), stateText(p), p.End, p.Sent,
-				p.Confirmed, figure(p.LagRecords), seconds(p.LagSeconds), partitionError(p, now))
+			row(w, l.Peer, p.Direction, short(p.Topic), p.Partition, fmt.Sprintf("%d:%.8s", p.Region, p.Life), stateText(p), offsetText(p.End, p.End), offsetText(p.Sent, p.Sent),
+				offsetText(p.Confirmed, p.Confirmed), figure(p.LagRecords), seconds(p.LagSeconds), partitionError(p, now))
 		}
 	}
 }
@@ -77,6 +83,20 @@ func lastError(text string, at, since int64, state string, now time.Time) string
 		return ""
 	}
 	return fmt.Sprintf("%s ago: %s", max(0, age).Round(time.Second), text)
+}
+
+// limitText writes a limit that a person set, exactly and in the units that it was set in: of
+// ten, or of two if only they fit.
+func limitText(bytesPerSecond int64) string {
+	units, base := []string{"B", "KB", "MB", "GB", "TB"}, int64(1000)
+	if bytesPerSecond%1024 == 0 && bytesPerSecond%1000 != 0 {
+		units, base = []string{"B", "KiB", "MiB", "GiB", "TiB"}, 1024
+	}
+	i := 0
+	for ; i < len(units)-1 && bytesPerSecond > 0 && bytesPerSecond%base == 0; i++ {
+		bytesPerSecond /= base
+	}
+	return fmt.Sprintf("%d %s/s", bytesPerSecond, units[i])
 }
 
 func rate(bytesPerSecond float64) string { return size(int64(bytesPerSecond)) + "/s" }

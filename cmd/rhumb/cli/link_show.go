@@ -135,7 +135,7 @@ func linkText(w io.Writer, l api.Link) {
 	fmt.Fprintln(w)
 	row(w, "DIRECTION", "TOPIC", "PARTITION", "ORIGIN", "STATE", "END", "CONFIRMED", "LAG", "BYTES", "AGE", "LAST ERROR")
 	for _, p := range l.Partitions {
-		row(w, p.Direction, short(p.Topic), p.Partition, fmt.Sprintf("%d:%.8s", p.Region, p.Life), stateText(p), p.End, p.Confirmed,
+		row(w, p.Direction, short(p.Topic), p.Partition, fmt.Sprintf("%d:%.8s", p.Region, p.Life), stateText(p), offsetText(p.End, p.End), offsetText(p.Confirmed, p.Confirmed),
 			figure(p.LagRecords), figure(p.LagBytes), seconds(p.LagSeconds), partitionError(p, now))
 	}
 }

@@ -5,6 +5,16 @@ import (
 	"time"
 )
 
+// A limit is shown as somebody wrote it.
+func TestLimitsKeepTheirUnits(t *testing.T) {
+	for n, want := range map[int64]string{20e6: "20 MB/s", 10 << 20: "10 MiB/s", 512 << 10: "512 KiB/s", 1000: "1 KB/s", 1025: "1025 B/s",
+		1024000: "1024 KB/s", 1500e3: "1500 KB/s", 3e9: "3 GB/s", 1 << 40: "1 TiB/s"} {
+		if got := limitText(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
 // The last error of what is well again is not shown for ever, and with its age.
 func TestLastErrorHasItsAge(t *testing.T) {
 	now := time.UnixMilli(10_000_000)

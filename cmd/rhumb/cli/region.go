@@ -62,9 +62,9 @@ func (w *regionWork) withStore(c *cobra.Command, fn func(configstore.Store, *con
 	defer store.Close()
 	view, err := configstore.OpenView(c.Context(), configstore.ViewConfig{Store: store, Keeper: &configstore.MemoryKeeper{}})
 	if err != nil {
-		return err
+		return storeAway(w.store, err)
 	}
-	return fn(store, view)
+	return storeAway(w.store, fn(store, view))
 }
 
 // documents gives the documents of all regions, from the store or from a region.

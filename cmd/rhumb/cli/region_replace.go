@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"slices"
@@ -42,14 +43,16 @@ func regionReplace(w *regionWork) *cobra.Command {
 			}
 			warnRunning(c, r)
 			if !yes {
-				return planReplace(c, r)
+				return w.planReplace(c, r)
 			}
 			done, err := w.replace(c, name)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "region %s, number %d: the data directory that starts next is taken\n", done.Name, done.Number)
-			return err
+			out := replaced{Name: done.Name, Number: done.Number, Was: r.DataUUID, Done: true}
+			return w.print(c.OutOrStdout(), out, func(to io.Writer) {
+				fmt.Fprintf(to, "region %s, number %d: the data directory that starts next is taken\n", out.Name, out.Number)
+			})
 		}}
 	c.Flags().BoolVar(&yes, "yes", false, "do it")
 	w.storeFlag(c)
@@ -85,18 +88,29 @@ func (w *regionWork) document(c *cobra.Command, name rhumb.RegionName) (configst
 	return all[i], nil
 }
 
-// planReplace says what replace would do.
-func planReplace(c *cobra.Command, r configstore.Region) error {
+// replaced is what "region replace -o json" says.
+type replaced struct {
+	Name   rhumb.RegionName   `json:"name"`
+	Number rhumb.RegionNumber `json:"number"`
+	// Was is the id of the data directory that is given up; zero: none, the one that
+	// starts next is taken already.
+	Was  rhumb.UUID `json:"data_uuid"`
+	Done bool       `json:"done"`
+}
+
+// planReplace says what replace would do, and fails if that is something.
+func (w *regionWork) planReplace(c *cobra.Command, r configstore.Region) error {
 	text := fmt.Sprintf("would let region %s, number %d, start with any data directory: the next to start is taken instead of %s",
 		r.Name, r.Number, r.DataUUID)
 	if r.DataUUID.IsZero() {
 		text = fmt.Sprintf("nothing to do: region %s, number %d, takes the data directory that starts next already", r.Name, r.Number)
 	}
-	if _, err := fmt.Fprintln(c.OutOrStdout(), text); err != nil || r.DataUUID.IsZero() {
+	err := w.print(c.OutOrStdout(), replaced{Name: r.Name, Number: r.Number, Was: r.DataUUID}, func(to io.Writer) { fmt.Fprintln(to, text) })
+	if err != nil || r.DataUUID.IsZero() {
 		return err
 	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), "give --yes if that one is gone for good: what it held and no other region has is lost\n")
-	return err
+	fmt.Fprintln(c.ErrOrStderr(), "rhumb: nothing was changed: say --yes if that directory is gone for good: what it held and no other region has is lost")
+	return &toldError{exitFailed}
 }
 
 // warnRunning says if somebody listens where the region does. It is no refusal: what

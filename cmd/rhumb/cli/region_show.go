@@ -43,8 +43,12 @@ type sourceProgress struct {
 	BytesPerSecond float64          `json:"bytes_per_second"`  // now
 	Estimate       float64          `json:"estimate_seconds"`  // until it has caught up, at this rate
 	Error          string           `json:"error,omitempty"`   // why it cannot be asked, or the link's last error
-	ends           map[endKey]rhumb.Offset
-	confirmed      map[endKey]rhumb.Offset
+	// ErrorAt is when the link's last error happened, and Since when the link came to
+	// its state, in ms since 1970; 0: not known, or it cannot be asked.
+	ErrorAt   int64 `json:"error_at,string"`
+	Since     int64 `json:"since,string"`
+	ends      map[endKey]rhumb.Offset
+	confirmed map[endKey]rhumb.Offset
 }
 
 // endKey names an origin life of a partition that a source sends.
@@ -145,7 +149,7 @@ func (w *regionWork) source(ctx context.Context, from api.RegionEntry, to rhumb.
 
 // take sums up what a source's link says.
 func (s *sourceProgress) take(l *api.Link) {
-	s.State, s.Error = l.State, l.LastError
+	s.State, s.Error, s.ErrorAt, s.Since = l.State, l.LastError, l.LastErrorAt, l.Since
 	s.Records, s.Bytes, s.Seconds, s.BytesPerSecond = l.Out.LagRecords, l.Out.LagBytes, l.Out.LagSeconds, l.Out.BytesPerSecond
 	for _, p := range l.Partitions {
 		// Nothing is owed of the first two; of the third another source tells.
@@ -245,7 +249,7 @@ func regionTable(out io.Writer, a regionAnswer) {
 		fmt.Fprintln(out)
 		row(out, "SOURCE", "LINK", "PARTITIONS BEHIND", "RECORDS", "BYTES", "AGE", "RATE", "CAUGHT UP IN", "LAST ERROR")
 		for _, s := range a.Sources {
-			row(out, s.Region, orUnknown(s.State), s.Partitions, figure(s.Records), sizeOf(s.Bytes), seconds(s.Seconds), rate(s.BytesPerSecond), estimate(s), s.Error)
+			row(out, s.Region, orUnknown(s.State), s.Partitions, figure(s.Records), sizeOf(s.Bytes), seconds(s.Seconds), rate(s.BytesPerSecond), estimate(s), lastError(s.Error, s.ErrorAt, s.Since, s.State, time.Now()))
 		}
 	}
 	if a.Drain != nil {

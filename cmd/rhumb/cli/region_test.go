@@ -86,9 +86,14 @@ func TestMisspelledConfigStoreIsNotMade(t *testing.T) {
 // TestRegionReplaceAsks changes nothing without --yes, and says what is at stake.
 func TestRegionReplaceAsks(t *testing.T) {
 	dir, eu := meshOf(t, nobody)
-	code, out, _ := command(t, "region", "replace", "eu", "--config-store", dir)
-	if code != exitDone || !strings.Contains(out, eu.DataUUID.String()) || !strings.Contains(out, "--yes") {
-		t.Errorf("exit code %d: %s", code, out)
+	code, out, errOut := command(t, "region", "replace", "eu", "--config-store", dir)
+	if code != exitFailed || !strings.Contains(out, eu.DataUUID.String()) || !strings.Contains(errOut, "--yes") {
+		t.Errorf("exit code %d: %s%s", code, out, errOut)
+	}
+	var plan replaced
+	code, out, _ = command(t, "region", "replace", "eu", "--config-store", dir, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &plan); err != nil || code != exitFailed || plan.Was != eu.DataUUID || plan.Done {
+		t.Errorf("exit code %d, %v: %s", code, err, out)
 	}
 	if rows := regionsOf(t, dir); len(rows) != 1 || rows[0].DataUUID != eu.DataUUID || rows[0].Rebuilds != 0 {
 		t.Fatalf("after a look: %+v", rows)
@@ -113,7 +118,7 @@ func TestRegionReplaceTellsOfARunningRegion(t *testing.T) {
 	defer listener.Close()
 	addr := listener.Addr().String()
 	dir, _ := meshOf(t, addr)
-	if code, _, errOut := command(t, "region", "replace", "eu", "--config-store", dir); code != exitDone || !strings.Contains(errOut, "something answers at "+addr) {
+	if code, _, errOut := command(t, "region", "replace", "eu", "--config-store", dir); code != exitFailed || !strings.Contains(errOut, "something answers at "+addr) {
 		t.Errorf("exit code %d: %s", code, errOut)
 	}
 }

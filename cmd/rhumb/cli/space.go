@@ -60,7 +60,7 @@ func namespaceShow(a *asking) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			at, err := rhumb.ParseSpace(args[0])
 			if err != nil {
-				return err
+				return usage(c, err)
 			}
 			return a.ask(c, func(conn *client.Client) error {
 				all, err := conn.Namespaces(c.Context())
@@ -104,7 +104,7 @@ func namespacePut(a *asking, create bool) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			at, err := rhumb.ParseSpace(args[0])
 			if err != nil {
-				return err
+				return usage(c, err)
 			}
 			if file == "" && !create {
 				return usage(c, fmt.Errorf("-f is required"))
@@ -144,7 +144,7 @@ func namespaceDelete(a *asking) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			at, err := rhumb.ParseSpace(args[0])
 			if err != nil {
-				return err
+				return usage(c, err)
 			}
 			return a.ask(c, func(conn *client.Client) error {
 				was, err := conn.DeleteNamespace(c.Context(), at)

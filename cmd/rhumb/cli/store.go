@@ -26,6 +26,14 @@ func openStore(name string, existing bool) (configstore.Store, error) {
 	return consul.Open(cfg)
 }
 
+// storeAway says what to do about a store that does not answer.
+func storeAway(name string, err error) error {
+	if rhumb.KindOf(err) != rhumb.KindUnavailable {
+		return err
+	}
+	return rhumb.Errorf(rhumb.KindUnavailable, "%w; start the configuration store, or correct --config-store %s, and say it again", err, name)
+}
+
 // noMesh says what an empty store means to a command that wants one with a mesh.
 func noMesh(name string, err error) error {
 	if errors.Is(err, configstore.ErrNoMesh) {

@@ -56,13 +56,17 @@ type validated struct {
 func topologyValidate(a *asking) *cobra.Command {
 	var file string
 	c := &cobra.Command{Use: "validate -f FILE", Short: "Check a topology file without asking a mesh", Args: exactly(0, "none"),
-		Long: "Check a topology file: its fields, shapes and units. No region is asked, so whether regions are registered and tenants\n" +
-			"allow them is for 'rhumb topology plan'.",
+		Long: "Check a topology file: its fields, shapes and units, and that its namespaces name no region which its own\n" +
+			"allowed_regions leave out. No region is asked, so whether regions are registered, and what tenants allow of which\n" +
+			"the file does not say it, is for 'rhumb topology plan'.",
 		Example: "  rhumb topology validate -f topology-examples/chain.yaml",
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, f, err := topologyFile(c, file)
+			doc, f, err := topologyFile(c, file)
 			if err != nil {
 				return err
+			}
+			if err := f.Agrees(); err != nil {
+				return doc.locate(err)
 			}
 			v := validated{File: file, Tenants: len(f.Tenants)}
 			v.Namespaces, v.Edges = f.Checked()

@@ -172,7 +172,7 @@ func remark(e api.Edge) string {
 		out = append(out, "from latest")
 	}
 	if e.Rate > 0 {
-		out = append(out, "at most "+rate(float64(e.Rate)))
+		out = append(out, "at most "+limitText(e.Rate))
 	}
 	if len(out) == 0 {
 		return ""

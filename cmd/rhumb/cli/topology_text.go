@@ -103,7 +103,7 @@ func traitsText(e configstore.PlanEdge) string {
 		traits = append(traits, "forward")
 	}
 	if e.Rate > 0 {
-		traits = append(traits, "at most "+rate(float64(e.Rate)))
+		traits = append(traits, "at most "+limitText(e.Rate))
 	}
 	return strings.Join(traits, ", ")
 }
