@@ -88,6 +88,7 @@ type Broker struct {
 	groups   *groups.Coordinator
 
 	producers producers
+	room      room
 }
 
 // maxExpanding bounds batches that are decompressed at the same time: each may

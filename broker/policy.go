@@ -15,6 +15,9 @@ type Policy interface {
 	// CheckProduce gives an error that wraps [ErrStandby] if producers may not write
 	// to the topic in this region. It is asked for each batch.
 	CheckProduce(rhumb.Topic) error
+	// PartitionLimit gives how many partitions all topics of the topic's namespace may
+	// have in this region, 0: no limit.
+	PartitionLimit(rhumb.Topic) int
 }
 
 // ErrStandby refuses producers in a region that has another role than they need.
@@ -42,6 +45,12 @@ func (m Mesh) CheckTopic(t rhumb.Topic) error {
 		return rhumb.Errorf(rhumb.KindNotFound, "namespace %s/%s does not exist: see which there are with 'rhumb namespace list'", t.Tenant, t.Namespace)
 	}
 	return nil
+}
+
+// PartitionLimit implements [Policy]: what the namespace's document says.
+func (m Mesh) PartitionLimit(t rhumb.Topic) int {
+	n, _ := m.View.Namespace(t.Tenant, t.Namespace)
+	return n.PartitionLimit()
 }
 
 // CheckProduce implements [Policy]: in a namespace with roles only the active

@@ -70,11 +70,8 @@ func (b *Broker) CheckTopic(spec TopicSpec) (TopicSpec, error) {
 	if _, ok := b.region.Topic(spec.Topic); ok {
 		return spec, rhumb.Errorf(rhumb.KindExists, "Topic '%s' already exists.", spec.Topic.Short())
 	}
-	return spec, b.RoomFor(int(spec.Partitions))
+	return spec, b.RoomFor(spec.Topic, int(spec.Partitions))
 }
-
-// RoomFor says whether the region may have so many more partitions.
-func (b *Broker) RoomFor(partitions int) error { return b.region.RoomFor(partitions) }
 
 // CreateTopic creates a topic and returns when it can be used.
 func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, error) {
@@ -85,6 +82,11 @@ func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, er
 	if err != nil {
 		return TopicInfo{}, err
 	}
+	release, err := b.reserve(spec.Topic, int(spec.Partitions))
+	if err != nil {
+		return TopicInfo{}, err
+	}
+	defer release()
 	spec = b.asInMesh(spec)
 	info, err := b.region.CreateTopic(ctx, spec)
 	if err != nil {
@@ -101,6 +103,11 @@ func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, er
 
 // GrowTopic gives a topic n partitions and returns when they can be used.
 func (b *Broker) GrowTopic(ctx context.Context, t *TopicInfo, n int32) error {
+	release, err := b.reserve(t.Topic, max(0, int(n)-len(t.Partitions)))
+	if err != nil {
+		return err
+	}
+	defer release()
 	if _, err := b.region.GrowTopic(ctx, t.Topic, n); err != nil {
 		return err
 	}

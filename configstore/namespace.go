@@ -39,6 +39,9 @@ type Namespace struct {
 	// Backlog says how long retention waits for regions that lack records. nil: what
 	// the region's own config says, then a gap.
 	Backlog *Backlog `json:"backlog,omitzero"`
+	// Limits bound what its topics may be in each region. nil: only the region's own
+	// limits count.
+	Limits *Limits `json:"limits,omitzero"`
 	// DeleteScope says what deleting a topic of a replicated namespace deletes.
 	// Empty: ScopeMesh. See [Namespace.Deletes].
 	DeleteScope Scope `json:"delete_scope,omitzero"`
@@ -133,6 +136,9 @@ func (n *Namespace) validate() error {
 		}
 	}
 	if err := n.Backlog.validate(); err != nil {
+		return err
+	}
+	if err := n.Limits.validate(); err != nil {
 		return err
 	}
 	if n.Topology == nil {

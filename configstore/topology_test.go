@@ -105,7 +105,6 @@ func TestUnbuiltFeaturesAreRefusedWithReason(t *testing.T) {
 		{`"max_lag":"30s"`, "max_lag"},
 		{`"subscription_replication":true`, "subscription_replication"},
 		{`"compaction":{}`, "compaction"},
-		{`"limits":{}`, "limits"},
 		{`"roles":{}`, "roles"},
 		{`"retention":{"hold_for_links":"24h"}`, "retention.hold_for_links"},
 	} {
@@ -122,6 +121,8 @@ func TestNamespaceFieldsAreChecked(t *testing.T) {
 	for fields, want := range map[string]string{
 		`"topology":{}`:                          "topology: names no shape",
 		`"topology":[]`:                          "topology",
+		`"limits":{"partitions":0}`:              "limits.partitions: must be 1 to",
+		`"limits":{"partitions":"many"}`:         "limits.partitions",
 		`"delete_scope":"world"`:                 "delete_scope: must be",
 		`"dedup":"none"`:                         "dedup: must be",
 		`"retention":{"ms":-2}`:                  "retention.ms: must be",

@@ -116,7 +116,6 @@ var unbuiltFields = map[docKind]map[string]string{
 		"transactions":             "are not supported by this version",
 		"confirm":                  "waiting for other regions is not supported by this version",
 		"max_lag":                  "is not supported by this version",
-		"limits":                   "limits per namespace are not supported by this version",
 		"roles":                    "are not supported by this version",
 		"schema":                   "schemas are not supported by this version",
 		"replicate_subscriptions":  "subscriptions do not travel between regions in this version",

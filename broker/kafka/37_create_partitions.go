@@ -61,7 +61,7 @@ func (s *Server) createPartitions(ctx context.Context, who *caller, ask *kmsg.Cr
 		}
 	}
 	if validate {
-		return s.broker.RoomFor(int(ask.Count - have))
+		return s.broker.RoomFor(info.Topic, int(ask.Count-have))
 	}
 	return s.broker.GrowTopic(ctx, info, ask.Count)
 }

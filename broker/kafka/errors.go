@@ -159,7 +159,7 @@ func codeOf(in scope, err error) int16 {
 		return own.code
 	case errors.Is(err, broker.ErrTimestamp):
 		return codeInvalidTimestamp
-	case errors.Is(err, region.ErrPartitionLimit), errors.Is(err, broker.ErrStandby), errors.Is(err, broker.ErrShut):
+	case errors.Is(err, region.ErrPartitionLimit), errors.Is(err, broker.ErrNamespaceLimit), errors.Is(err, broker.ErrStandby), errors.Is(err, broker.ErrShut):
 		// None is a question of who asks. Of a policy violation clients show the
 		// message, and give the record back at once; with an authorization error Java's
 		// would say only that it has no rights.

@@ -175,6 +175,8 @@ func (onlyDefault) CheckTopic(t rhumb.Topic) error {
 
 func (onlyDefault) CheckProduce(rhumb.Topic) error { return nil }
 
+func (onlyDefault) PartitionLimit(rhumb.Topic) int { return 0 }
+
 func commitRequest(version int16, change func(*kmsg.OffsetCommitRequest)) *kmsg.OffsetCommitRequest {
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Version, req.Group, req.Generation = version, "g", -1

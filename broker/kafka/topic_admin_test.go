@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -13,7 +14,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/brokertest"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/region"
 	"github.com/rhumbmq/rhumb/storage"
 )
@@ -492,5 +495,29 @@ func franzAltersAndMeasures(t *testing.T, h *harness) {
 	dirs.Each(func(d kadm.DescribedLogDir) { size += d.Size() })
 	if err != nil || size == 0 {
 		t.Fatalf("%d bytes, %v", size, err)
+	}
+}
+
+// twoPartitions is a namespace with a limit.
+type twoPartitions struct{ onlyDefault }
+
+func (twoPartitions) PartitionLimit(rhumb.Topic) int { return 2 }
+
+// Kafka's tools print the message of a policy violation.
+func TestNamespaceLimitIsAPolicyViolation(t *testing.T) {
+	h := start(t, func(b *broker.Config, _ *Config) { b.Policy = twoPartitions{} })
+	h.topic("t", 1, nil)
+	for _, validate := range []bool{true, false} {
+		if got := h.create(validate, newTopic("more", 2))[0]; got.ErrorCode != codePolicyViolation || !strings.Contains(*got.ErrorMessage, "limits.partitions") {
+			t.Errorf("create: %+v", got)
+		}
+		grow := kmsg.NewPtrCreatePartitionsRequest()
+		grow.Version, grow.ValidateOnly = 3, validate
+		one := kmsg.NewCreatePartitionsRequestTopic()
+		one.Topic, one.Count = "t", 3
+		grow.Topics = append(grow.Topics, one)
+		if got := ask[*kmsg.CreatePartitionsResponse](h.dial(), grow).Topics[0]; got.ErrorCode != codePolicyViolation {
+			t.Errorf("grow: %+v", got)
+		}
 	}
 }
