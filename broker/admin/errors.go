@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
 )
 
 // statusOf maps each kind of error to its HTTP status. This is the only place
@@ -82,6 +84,10 @@ func nextStepOf(err error) string {
 		return "see 'rhumb config status', and put what this region has back with 'rhumb config restore'"
 	case k == rhumb.KindUnavailable && strings.Contains(text, "configstore: "):
 		return "try again when the configuration store answers, as 'rhumb config status' tells: until then what is known of it stays in force"
+	case errors.Is(err, region.ErrPartitionLimit):
+		return "delete topics, or raise limits.partitions in the region's file and start it again"
+	case errors.Is(err, broker.ErrNamespaceLimit):
+		return "" // it says so
 	case errors.Is(err, configstore.ErrNotFound):
 		for prefix, kind := range lists {
 			if strings.Contains(text, prefix) {

@@ -62,10 +62,18 @@ func linkTable(w io.Writer, links []api.Link, partitions bool) {
 	row(w, "PEER", "DIRECTION", "TOPIC", "PARTITION", "ORIGIN", "STATE", "END", "SENT", "CONFIRMED", "LAG", "AGE", "LAST ERROR")
 	for _, l := range links {
 		for _, p := range l.Partitions {
-			row(w, l.Peer, p.Direction, short(p.Topic), p.Partition, fmt.Sprintf("%d:%.8s", p.Region, p.Life), stateText(p), offsetText(p.End, p.End), offsetText(p.Sent, p.Sent),
+			row(w, l.Peer, p.Direction, short(p.Topic), p.Partition, fmt.Sprintf("%d:%.8s", p.Region, p.Life), stateText(p), offsetText(p.End, p.End), sentText(p),
 				offsetText(p.Confirmed, p.Confirmed), figure(p.LagRecords), seconds(p.LagSeconds), partitionError(p, now))
 		}
 	}
+}
+
+// sentText is up to where a flow has sent: of one that comes in its sender knows that.
+func sentText(p api.LinkPartition) string {
+	if p.Direction != "out" {
+		return "-"
+	}
+	return offsetText(p.Sent, p.Sent)
 }
 
 // errorShown is how long an error is shown after what it was about is well again.

@@ -123,7 +123,11 @@ func reportTable(w io.Writer, r verify.Report) {
 		word += aloneText(r)
 	}
 	late, uncarried := countsOf(r)
-	if r.State == verify.Equal && late+uncarried > 0 {
+	compared, apart := livesOf(r)
+	switch {
+	case r.State == verify.Equal && compared == 0 && apart > 0:
+		word = "nothing is compared"
+	case r.State == verify.Equal && late+uncarried > 0:
 		word = "equal as far as both have it"
 	}
 	if late > 0 && r.State != verify.Differs {
@@ -131,6 +135,9 @@ func reportTable(w io.Writer, r verify.Report) {
 	}
 	if uncarried > 0 && r.State != verify.Differs {
 		word += fmt.Sprintf("; %d records are not compared: no edge carries them", uncarried)
+	}
+	if apart > 0 && r.State != verify.Differs {
+		word += fmt.Sprintf("; %d origin lives are not compared: no edge carries them from one to the other", apart)
 	}
 	fmt.Fprintf(w, "%s and %s: %s (%d topics, %d equal records)\n", r.A, r.B, word, r.Topics, r.Records)
 }
@@ -200,6 +207,19 @@ func rangesText(ranges []verify.Range, more bool) string {
 		all = append(all, "…")
 	}
 	return strings.Join(all, ", ")
+}
+
+// livesOf gives how many origin lives are compared, and how many no edge carries.
+func livesOf(r verify.Report) (compared, apart int) {
+	for _, o := range r.Origins {
+		switch {
+		case o.NoEdgeTo != "":
+			apart++
+		case o.State != verify.Skipped:
+			compared++
+		}
+	}
+	return compared, apart
 }
 
 // countsOf gives how many records one of the regions does not account for yet, and

@@ -99,11 +99,12 @@ type Origin struct {
 	Name      rhumb.RegionName   `json:"region_name"`
 	Life      rhumb.Life         `json:"life"`
 	State     State              `json:"state"`
-	Compared  Range              `json:"compared"`            // offsets that both vouch for; To < From: none
-	Records   int64              `json:"records,string"`      // equal records
-	Late      map[string]int64   `json:"late,omitempty"`      // by region: records that it does not account for yet and the other one holds
-	Uncarried map[string]int64   `json:"uncarried,omitempty"` // by region: records that it lacks, and no edge brings to it
-	Alone     map[string]int64   `json:"alone,omitempty"`     // by region: records of an earlier life that it holds and no link brings to the other one
+	Compared  Range              `json:"compared"`             // offsets that both vouch for; To < From: none
+	Records   int64              `json:"records,string"`       // equal records
+	Late      map[string]int64   `json:"late,omitempty"`       // by region: records that it does not account for yet and the other one holds
+	Uncarried map[string]int64   `json:"uncarried,omitempty"`  // by region: records that it lacks, and no edge brings to it
+	NoEdgeTo  rhumb.RegionName   `json:"no_edge_to,omitempty"` // the region that holds nothing of it since no edge brings it there
+	Alone     map[string]int64   `json:"alone,omitempty"`      // by region: records of an earlier life that it holds and no link brings to the other one
 	Findings  []Finding          `json:"findings"`
 	Explained []Explained        `json:"explained"`
 	Note      string             `json:"note,omitempty"`

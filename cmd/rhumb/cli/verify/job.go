@@ -125,7 +125,7 @@ func (j *job) oneSided(ctx context.Context, known [2]bool) error {
 		j.skip()
 		return nil
 	case !flows(j.r.edges, j.topic, j.out.Name, lacking.Name):
-		j.out.State = Skipped
+		j.out.State, j.out.NoEdgeTo = Skipped, lacking.Name
 		j.out.Note = fmt.Sprintf("no edge brings records of %s to %s", j.originName(), lacking.Name)
 	default:
 		j.out.State = Unknown
