@@ -114,16 +114,30 @@ func appliedText(w io.Writer, a configstore.Applied) {
 		fmt.Fprintln(w, "nothing to do: what the file says is in force")
 		return
 	}
-	done := 0
+	steps, left := map[string]int{}, map[string]bool{}
 	for _, s := range a.Steps {
-		fmt.Fprintf(w, "%s %s %s: %s\n", marks[s.Action], s.Kind, s.Name, s.State)
-		if s.State == configstore.StepDone {
-			done++
+		key := s.Kind + " " + s.Name
+		steps[key]++
+		if s.State != configstore.StepDone {
+			left[key] = true
 		}
 	}
+	seen := map[string]bool{}
+	for _, s := range a.Steps {
+		key, why := s.Kind+" "+s.Name, ""
+		if steps[key] > 1 { // a tenant whose namespaces move from some regions to others
+			why = " (allows the regions of before and after while its namespaces change)"
+			if seen[key] {
+				why = " (allows those of the file alone)"
+			}
+		}
+		fmt.Fprintf(w, "%s %s: %s%s\n", marks[s.Action], key, s.State, why)
+		seen[key] = true
+	}
+	done := len(steps) - len(left)
 	if a.Complete {
 		fmt.Fprintf(w, "applied: %d documents, %d edges change in every region within seconds\n", done, len(a.Edges))
 		return
 	}
-	fmt.Fprintf(w, "%d of %d documents are stored\n", done, len(a.Steps))
+	fmt.Fprintf(w, "%d of %d documents are stored\n", done, len(steps))
 }
