@@ -7,10 +7,11 @@ SEEDS ?= 1000
 FUZZTIME ?= 10s
 COUNT ?= 6
 BENCH ?= .
+SOAK ?= 1h
 SOURCES := $(shell $(GO) list -f '{{.Dir}}' ./... 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: consul clients compat-tools compat-record help build check test race lint fmt mutants sim bench bench-matrix fuzz cross tidy clean
+.PHONY: consul clients compat-tools compat-record help build check test race lint fmt mutants sim bench bench-matrix soak fuzz cross tidy clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -52,6 +53,9 @@ sim: ## simulate SEEDS=1000 meshes of three regions, 10 virtual minutes each
 
 bench: ## benchmarks of the hot paths, against the previous commit, on this machine
 	GO="$(GO)" COUNT=$(COUNT) BENCH='$(BENCH)' tools/bench.sh
+
+soak: ## two regions at 70 % of full speed for SOAK=1h, with faults of the link: nothing grows, nothing is lost
+	SOAK=$(SOAK) $(GO) test -count=1 -v -timeout 0 -run 'TestSoak$$' ./e2e/process
 
 bench-matrix: ## the same work on Rhumb and its peers, which it installs: docs/benchmarks.md
 	GO="$(GO)" tools/bench-matrix.sh
