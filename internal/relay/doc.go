@@ -13,6 +13,10 @@
 // own front as the address of B. The relay keeps no state per flow: an endpoint
 // that dies and comes back on the same address is served on at once.
 //
+// On Linux, datagrams of one size that came together are taken in one call, and
+// those that are due together are sent in one. What happens to each of them is
+// decided for each alone.
+//
 // # Determinism
 //
 // Each direction draws its luck from its own generator, seeded by the relay's

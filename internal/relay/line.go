@@ -20,7 +20,8 @@ type LineStats struct {
 // Line is one direction: datagrams go in with Send and come out through
 // deliver when their time has come. Run must be running.
 type Line struct {
-	deliver func(datagram []byte)
+	deliver func(datagrams [][]byte)
+	due     [][]byte // owned by Run
 
 	mu    sync.Mutex
 	fate  *fate
@@ -35,6 +36,16 @@ type Line struct {
 // NewLine makes a line. Luck depends on seed and direction (any two numbers).
 // deliver is called by Run, one datagram at a time; the slice is its own.
 func NewLine(seed, direction uint64, s Settings, deliver func(datagram []byte)) *Line {
+	return newLine(seed, direction, s, func(datagrams [][]byte) {
+		for _, d := range datagrams {
+			deliver(d)
+		}
+	})
+}
+
+// newLine is NewLine with a deliver that gets all that is due, at most maxRow
+// datagrams at a time, in order.
+func newLine(seed, direction uint64, s Settings, deliver func(datagrams [][]byte)) *Line {
 	return &Line{deliver: deliver, fate: newFate(seed, direction, s), wake: make(chan struct{}, 1)}
 }
 
@@ -108,21 +119,31 @@ func (l *Line) Run(ctx context.Context) error {
 // deliverDue delivers all that is due and gives the time until the next one.
 func (l *Line) deliverDue(ctx context.Context) time.Duration {
 	for ctx.Err() == nil {
-		l.mu.Lock()
-		if len(l.held) == 0 {
-			l.mu.Unlock()
-			return time.Hour
+		wait := l.takeDue()
+		if len(l.due) == 0 {
+			return wait
 		}
-		if wait := time.Until(l.held[0].at); wait > 0 {
-			l.mu.Unlock()
+		l.deliver(l.due)
+		clear(l.due)
+	}
+	return time.Hour
+}
+
+// takeDue moves what is due to due, and gives the time until the next one if that
+// is nothing.
+func (l *Line) takeDue() (wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.due = l.due[:0]
+	for len(l.held) > 0 && len(l.due) < maxRow {
+		if wait = time.Until(l.held[0].at); wait > 0 {
 			return wait
 		}
 		d := heap.Pop(&l.held).(held)
 		l.bytes -= len(d.data)
 		l.stats.Delivered++
 		l.stats.Bytes += uint64(len(d.data))
-		l.mu.Unlock()
-		l.deliver(d.data)
+		l.due = append(l.due, d.data)
 	}
 	return time.Hour
 }

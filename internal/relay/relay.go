@@ -34,7 +34,7 @@ type Config struct {
 
 // Relay carries datagrams between two UDP endpoints.
 type Relay struct {
-	fronts    [2]*net.UDPConn // of A, of B: fixed by Listen
+	fronts    [2]*side // of A, of B: fixed by Listen
 	endpoints [2]*net.UDPAddr
 	lines     [2]*Line // A->B, B->A
 	close     sync.Once
@@ -53,9 +53,8 @@ func Listen(cfg Config) (*Relay, error) {
 	}
 	for i := range r.lines {
 		to := 1 - i // line 0 leads from A to B: out of the front of B, to endpoint B
-		r.lines[i] = NewLine(cfg.Seed, uint64(i), cfg.Settings, func(datagram []byte) {
-			// A dead endpoint makes sending fail: as on a real path, the datagram is gone.
-			_, _ = r.fronts[to].WriteToUDP(datagram, r.endpoints[to])
+		r.lines[i] = newLine(cfg.Seed, uint64(i), cfg.Settings, func(datagrams [][]byte) {
+			r.fronts[to].sendAll(datagrams, r.endpoints[to])
 		})
 	}
 	return r, nil
@@ -76,9 +75,12 @@ func (r *Relay) open(i int, front, endpoint string) error {
 	if r.endpoints[i], err = net.ResolveUDPAddr("udp", endpoint); err != nil {
 		return err
 	}
-	if r.fronts[i], err = net.ListenUDP("udp", addr); err != nil {
+	conn, err := net.ListenUDP("udp", addr)
+	if err != nil {
 		return err
 	}
+	r.fronts[i] = &side{UDPConn: conn}
+	askMerged(conn)
 	// The kernel may grant less; then bursts are lost, as on a real network.
 	_ = r.fronts[i].SetReadBuffer(socketBuffer)
 	_ = r.fronts[i].SetWriteBuffer(socketBuffer)
@@ -150,14 +152,10 @@ func (r *Relay) Run(ctx context.Context) error {
 // that is not the end of the socket is the echo of a dead endpoint (an ICMP
 // message) and is passed over.
 func (r *Relay) read(i int) error {
-	buf := make([]byte, 64<<10)
+	buf, oob := make([]byte, 64<<10), make([]byte, 128)
 	for {
-		n, _, err := r.fronts[i].ReadFromUDP(buf)
-		switch {
-		case errors.Is(err, net.ErrClosed):
+		if err := r.fronts[i].receive(buf, oob, r.lines[i].Send); errors.Is(err, net.ErrClosed) {
 			return err
-		case err == nil:
-			r.lines[i].Send(buf[:n])
 		}
 	}
 }
