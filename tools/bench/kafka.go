@@ -53,7 +53,7 @@ func (s *kafka) install(ctx context.Context) error {
 	return errors.Join(os.RemoveAll(s.lib()), os.Rename(fresh, s.lib()))
 }
 
-func (s *kafka) addr(cluster int) string { return fmt.Sprintf("127.0.0.1:%d", 45094+100*cluster) }
+func (s *kafka) addr(cluster int) string { return fmt.Sprintf("127.0.0.1:%d", 27094+100*cluster) }
 
 // java gives arguments for a Java program of the distribution, with the options that
 // its own scripts give to servers.
@@ -66,7 +66,7 @@ func (s *kafka) java(heap, class string, args ...string) []string {
 func (s *kafka) start(ctx context.Context, p *processes) error {
 	s.p = p
 	for i, name := range []string{"a", "b"} {
-		controller := fmt.Sprintf("127.0.0.1:%d", 45095+100*i)
+		controller := fmt.Sprintf("127.0.0.1:%d", 27095+100*i)
 		conf := []string{
 			"process.roles=broker,controller", "node.id=1", "controller.quorum.bootstrap.servers=" + controller,
 			"controller.listener.names=CONTROLLER", "listeners=PLAINTEXT://" + s.addr(i) + ",CONTROLLER://" + controller,

@@ -39,7 +39,7 @@ func (s *jetStream) install(ctx context.Context) error {
 }
 
 func (s *jetStream) url(cluster int) string {
-	return fmt.Sprintf("nats://127.0.0.1:%d", 45222+100*cluster)
+	return fmt.Sprintf("nats://127.0.0.1:%d", 27222+100*cluster)
 }
 
 func (s *jetStream) start(ctx context.Context, p *processes) error {
@@ -47,13 +47,13 @@ func (s *jetStream) start(ctx context.Context, p *processes) error {
 	if s.fsync {
 		sync = "always"
 	}
-	for i, leaf := range []string{`listen: "127.0.0.1:45422"`, `remotes: [{url: "nats-leaf://127.0.0.1:45422"}]`} {
+	for i, leaf := range []string{`listen: "127.0.0.1:27422"`, `remotes: [{url: "nats-leaf://127.0.0.1:27422"}]`} {
 		name := string(rune('a' + i))
 		conf := fmt.Sprintf(`server_name: %s
 listen: "127.0.0.1:%d"
 jetstream { domain: %s, store_dir: "%s", sync_interval: %s }
 leafnodes { %s }
-`, name, 45222+100*i, name, filepath.Join(p.dir, "data-"+name), sync, leaf)
+`, name, 27222+100*i, name, filepath.Join(p.dir, "data-"+name), sync, leaf)
 		if err := p.write(name+".conf", conf); err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func (s *rhumb) install(context.Context) (err error) {
 	return err
 }
 
-func (s *rhumb) addr(cluster int) string { return fmt.Sprintf("127.0.0.1:%d", 45092+100*cluster) }
+func (s *rhumb) addr(cluster int) string { return fmt.Sprintf("127.0.0.1:%d", 27092+100*cluster) }
 
 func (s *rhumb) start(ctx context.Context, p *processes) error {
 	var err error
@@ -44,7 +44,7 @@ listeners:
   - protocol: geo
     bind: "127.0.0.1:%d"
     tls: {ca: certs/ca.crt, cert: certs/region-%s.crt, key: certs/region-%s.key}
-`, name, name, s.addr(i), 45080+100*i, 45650+100*i, name, name)); err != nil {
+`, name, name, s.addr(i), 27080+100*i, 27650+100*i, name, name)); err != nil {
 			return err
 		}
 		if err := p.start(name, s.binary, "server", "--config", name+".yaml"); err != nil {
@@ -52,7 +52,7 @@ listeners:
 		}
 	}
 	admin := func(input string, args ...string) error {
-		return p.run(ctx, input, s.binary, append(args, "--addr", "http://127.0.0.1:45080")...)
+		return p.run(ctx, input, s.binary, append(args, "--addr", "http://127.0.0.1:27080")...)
 	}
 	for _, name := range []string{"us", "eu"} {
 		if err := until(ctx, time.Minute, func(context.Context) error { return admin("", "link", "list", "--region", name) }); err != nil {
