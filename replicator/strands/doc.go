@@ -2,8 +2,8 @@
 // several connections, its strands: so that one partition alone can use them all.
 // It is pure: it reads and writes streams that others open, and knows no network.
 //
-// The sender cuts the lane into pieces. Each piece goes to the strand that took its
-// last one first, so that a slow connection gets less and holds nobody up. The
+// The sender cuts the lane into pieces. Each piece goes to a strand that has taken its
+// last one, so that a slow connection gets less and holds nobody up. The
 // receiver puts pieces into order by their numbers. It keeps none of them: what comes
 // too early stays in its strand's stream, whose flow control bounds it.
 //

@@ -35,14 +35,15 @@ type Sender struct {
 
 	// Owned by who writes.
 	number uint64
-	begun  bool // the base's prologue is written
+	opened bool // the base's prologue is written
 	spread bool // there are several strands, or were
 	heads  [headSize]byte
 
 	mu      sync.Mutex
 	pending []*Strand     // added, not begun
 	strands []*Strand     // begun
-	free    []*Strand     // of these, that wait for a piece; longest first
+	free    []*Strand     // of these, that wait for a piece
+	begun   int           // strands so far
 	wake    chan struct{} // capacity 1: free is not empty, or err is set
 	err     error
 }
@@ -53,6 +54,7 @@ type Strand struct {
 	size    int      // of its next piece; owned by who writes, or by its own goroutine
 	work    chan int // capacity 1: length of the piece in buf
 	buf     []byte
+	order   int  // of beginning, the base first
 	leaving bool // guarded by the sender's mu
 }
 
@@ -131,8 +133,8 @@ func (s *Sender) Write(b []byte) (n int, err error) {
 		s.since.Store(0)
 		s.blocked.Add(int64(time.Since(began)))
 	}()
-	if !s.begun {
-		s.begun = true
+	if !s.opened {
+		s.opened = true
 		if err := s.direct(appendPrologue(nil, s.lane)); err != nil {
 			return 0, err
 		}
@@ -230,6 +232,8 @@ func (s *Sender) start(x *Strand) {
 		return
 	}
 	x.work, x.buf, x.size = make(chan int, 1), make([]byte, headSize+spreadPiece), min(x.size, spreadPiece)
+	s.begun++
+	x.order = s.begun
 	s.strands = append(s.strands, x)
 	s.free = append(s.free, x)
 	s.writers.Go(func() { s.run(x) })
@@ -278,8 +282,7 @@ func (s *Sender) give(b []byte) (int, error) {
 			return 0, s.err
 		}
 		if len(s.free) > 0 {
-			x := s.free[0]
-			s.free = slices.Delete(s.free, 0, 1)
+			x := s.first()
 			n := copy(x.buf[headSize:], b[:min(len(b), x.size)])
 			s.next(n, false).put(x.buf)
 			x.work <- headSize + n // it was free: there is room
@@ -289,6 +292,21 @@ func (s *Sender) give(b []byte) (int, error) {
 		s.mu.Unlock()
 		<-s.wake
 	}
+}
+
+// first takes the oldest of the strands that are free: a trickle so stays on few
+// connections, where the packets that follow tell of a lost one sooner than a timer
+// does. The caller holds mu.
+func (s *Sender) first() *Strand {
+	at := 0
+	for i, x := range s.free {
+		if x.order < s.free[at].order {
+			at = i
+		}
+	}
+	x := s.free[at]
+	s.free = slices.Delete(s.free, at, at+1)
+	return x
 }
 
 func (s *Sender) signal() {
