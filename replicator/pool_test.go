@@ -114,7 +114,7 @@ func TestOnePartitionUsesAllConnections(t *testing.T) {
 			us, eu := ms.nodes["us"], ms.nodes["eu"]
 			us.create(orders, 1)
 			ms.until("linked", 10*time.Second, func() bool { return ms.linked("us", "eu") })
-			for range 160 {
+			for range 80 {
 				us.produce(orders, 0, 10, 100_000)
 			}
 			began, seen := time.Now(), 0
