@@ -261,8 +261,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // What was in flight may or may not have happened.
 func (s *Server) Close() error {
 	for _, c := range s.stop() {
+		c.nc.Close() // first, so that no client is told that its request was given up; there is nobody to tell about an error
 		c.cancel()
-		c.nc.Close() // the client is cut off; there is nobody to tell about an error
 	}
 	s.mu.Lock()
 	if !s.closed {
