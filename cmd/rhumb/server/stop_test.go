@@ -23,7 +23,9 @@ func (f *fixture) produceHeld(value string) <-chan error {
 	f.disk.hold()
 	answer := make(chan error, 1)
 	c.Produce(context.Background(), &kgo.Record{Topic: "orders", Value: []byte(value)}, func(_ *kgo.Record, err error) { answer <- err })
-	until(f.T, "the flush is held back", func() bool { return f.disk.held() > 0 })
+	until(f.T, "the record's flush is held back", func() bool { // and not only one of the background's
+		return f.disk.held() > 0 && f.server.Region().Health().InFlight > 0
+	})
 	return answer
 }
 
