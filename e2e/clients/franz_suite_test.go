@@ -41,7 +41,7 @@ func TestFranzGoSuite(t *testing.T) {
 	suite := installed(t, "franz-go", "franz-go/kgo.test")
 	m := process.Start(t, "us")
 	login := addLogin(t, m)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*process.Limit)
+	ctx, cancel := context.WithTimeout(context.Background(), 11*process.Limit)
 	defer cancel()
 	var skip []string // subtests are left to skip themselves
 	for name, why := range notForUs {
@@ -49,7 +49,7 @@ func TestFranzGoSuite(t *testing.T) {
 			skip = append(skip, "^"+name+"$")
 		}
 	}
-	cmd := exec.CommandContext(ctx, suite, "-test.v", "-test.timeout=4m", "-test.skip="+strings.Join(skip, "|"))
+	cmd := exec.CommandContext(ctx, suite, "-test.v", "-test.timeout=10m", "-test.skip="+strings.Join(skip, "|"))
 	cmd.Dir = filepath.Join(filepath.Dir(suite), "src", "pkg", "kgo")
 	cmd.Env = append(os.Environ(), "KGO_SEEDS="+m.Region("us").Kafka, "KGO_TEST_RF=1", "KGO_TEST_RECORDS=20000", "KGO_LOG_LEVEL=none",
 		"KGO_TEST_SCRAM_SEEDS="+login, "KGO_TEST_SCRAM=alice:secret:512")

@@ -162,7 +162,7 @@ func TestKafkaToolsLogIn(t *testing.T) {
 		t.Skip("starts a few JVMs")
 	}
 	java(t, "") // or skip before a region starts
-	g := startGuarded(t, "2s")
+	g := startGuarded(t, "4s")
 	properties := func(user, password string) string {
 		path := filepath.Join(t.TempDir(), "client.properties")
 		text := fmt.Sprintf(`security.protocol=SASL_SSL
@@ -207,9 +207,9 @@ sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule require
 	g.rhumb("", "user", "grant", "dora", "public/default")
 	must(tool("from dora\n", producer, "--topic", "orders", "--command-config", properties("dora", "doras")))
 	must(tool("from alice\n", producer, "--topic", "orders", "--command-config", alice))
-	text = must(tool("", "org.apache.kafka.tools.ProducerPerformance", "--topic", "slow", "--num-records", "60", "--throughput", "15",
+	text = must(tool("", "org.apache.kafka.tools.ProducerPerformance", "--topic", "slow", "--num-records", "120", "--throughput", "15",
 		"--record-size", "10", "--command-config", alice)) // for twice as long as a login lasts
-	if !strings.Contains(text, "60 records sent") || strings.Contains(text, "xception") {
+	if !strings.Contains(text, "120 records sent") || strings.Contains(text, "xception") {
 		t.Errorf("a producer that logs in again:\n%s", text)
 	}
 	if text, err := tool("", configs, "--command-config", alice, "--describe", "--entity-type", "users"); err == nil && !strings.Contains(text, "uthorization") {

@@ -42,6 +42,10 @@ function connect(bootstrap, name) {
     retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 200 } })
 }
 
+// Whether a connection ended in the middle of a login. kafkajs takes that for a refused
+// login, and does not try again by itself.
+const cutLogin = err => err.name === 'KafkaJSSASLAuthenticationError' && /connection|ECONN|EPIPE/i.test(err.message)
+
 // A member of a group. kafkajs commits for it after each batch and before it gives partitions up.
 class Member {
   constructor(kafka, groupId, topic, seen, assigner = PartitionAssigners.roundRobin) {
@@ -49,22 +53,35 @@ class Member {
     this.consumer = kafka.consumer({ groupId, partitionAssigners: [assigner], sessionTimeout: 10_000, heartbeatInterval: 300,
       rebalanceTimeout: 20_000, maxWaitTimeInMs: 100, retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 200 } })
     this.consumer.on(this.consumer.events.GROUP_JOIN, e => { this.owned = e.payload.memberAssignment[topic] || [] })
-    this.consumer.on(this.consumer.events.CRASH, e => { this.error = e.payload.error })
-    this.ready = (async () => {
-      await this.consumer.connect()
-      await this.consumer.subscribe({ topics: [topic], fromBeginning: true })
-      await this.consumer.run({ autoCommitThreshold: 1, eachMessage: async ({ partition, message }) => {
-        const before = seen.distinct.size
-        seen.distinct.add(`${partition} ${message.value}`)
-        if (seen.distinct.size === before) seen.again++
-      } })
-    })()
+    this.consumer.on(this.consumer.events.CRASH, e => {
+      if (e.payload.restart) return
+      if (cutLogin(e.payload.error)) this.ready = this.begin(topic, seen)
+      else this.error = e.payload.error
+    })
+    this.ready = this.begin(topic, seen)
+  }
+
+  async begin(topic, seen) {
+    for (;;) {
+      try {
+        await this.consumer.connect()
+        await this.consumer.subscribe({ topics: [topic], fromBeginning: true })
+        return await this.consumer.run({ autoCommitThreshold: 1, eachMessage: async ({ partition, message }) => {
+          const before = seen.distinct.size
+          seen.distinct.add(`${partition} ${message.value}`)
+          if (seen.distinct.size === before) seen.again++
+        } })
+      } catch (err) {
+        if (!cutLogin(err)) throw err
+        await pause(100)
+      }
+    }
   }
 
   async stop() {
     await this.ready
     await this.consumer.disconnect()
-    if (this.error && !this.error.retriable) throw this.error
+    if (this.error) throw this.error
   }
 }
 
