@@ -19,8 +19,8 @@ import (
 )
 
 // TestSoak runs for SOAK (make soak: an hour): two regions carry 70 % of what they
-// were seen to carry, in both directions, while the link between them gets a fault a
-// minute. A consumer in each region sees every record of the other one once and in
+// were seen to carry, in both directions, while the link between them gets three faults
+// a minute. A consumer in each region sees every record of the other one once and in
 // order; memory, open files and goroutines stay what they were; in the end the
 // regions hold the same.
 func TestSoak(t *testing.T) {
@@ -191,7 +191,7 @@ func (s *soak) settle() (records int64) {
 	return records
 }
 
-// soakFaults come one after the other, each for soakFault in each minute.
+// soakFaults come one after the other, one every soakEvery, each for soakFault.
 var soakFaults = []string{
 	"cut=true",
 	"rtt=40ms,loss=0.1%",
@@ -201,7 +201,10 @@ var soakFaults = []string{
 	"loss=1%",
 }
 
-const soakFault = 8 * time.Second
+const (
+	soakEvery = 20 * time.Second
+	soakFault = 8 * time.Second
+)
 
 // run publishes at a rate in bytes per second.
 func (s *soak) run(length time.Duration, rate float64) {
@@ -231,7 +234,7 @@ func (s *soak) run(length time.Duration, rate float64) {
 
 // disturb makes faults, and looks at the regions before each.
 func (s *soak) disturb(ctx context.Context) {
-	every := time.NewTicker(min(time.Minute, 2*soakFault+soakFault/2))
+	every := time.NewTicker(soakEvery)
 	defer every.Stop()
 	for i := 0; ; i++ {
 		select {

@@ -27,6 +27,8 @@ var kafkaPOM []byte
 
 func (s *kafka) lanes() int { return s.options.parts }
 
+func (s *kafka) pending() int { return 0 }
+
 func (s *kafka) lib() string { return filepath.Join(s.options.cache, "kafka") }
 
 // install gets the jars from Maven Central.

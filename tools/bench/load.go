@@ -9,12 +9,13 @@ import (
 
 // load is what a phase produces.
 type load struct {
-	size  int           // of a record, bytes
-	rate  int           // records per second, 0: as fast as they are taken
-	time  time.Duration // of producing
-	lanes int
-	run   uint32
-	text  []byte
+	size    int           // of a record, bytes
+	rate    int           // records per second, 0: as fast as they are taken
+	time    time.Duration // of producing
+	lanes   int
+	pending int // records in flight at most, 0: inFlight alone counts
+	run     uint32
+	text    []byte
 
 	next  []uint32 // per lane: number of the next record
 	total int64    // sent, with those of warm
@@ -58,7 +59,12 @@ func (l *load) produce(ctx context.Context, c client, topic string, answers *lat
 	if l.rate > 0 {
 		records = max(1, l.rate*int(turn)/int(time.Second))
 	}
-	free := make(chan *batch, max(2, inFlight/(records*l.size)))
+	batches := inFlight / (records * l.size)
+	if l.pending > 0 {
+		records = min(records, l.pending/4)
+		batches = min(batches, l.pending/records)
+	}
+	free := make(chan *batch, max(2, batches))
 	for i := range cap(free) {
 		free <- newBatch(records, l.size, l.text, i*records*l.size)
 	}

@@ -24,6 +24,10 @@ type jetStream struct {
 
 func (s *jetStream) lanes() int { return 1 }
 
+// pending is the limit of the client's PublishAsync: a mirror falls behind for good if
+// its origin is flooded.
+func (s *jetStream) pending() int { return 4000 }
+
 func (s *jetStream) binary() string {
 	return filepath.Join(s.options.cache, "nats-"+natsVersion, "nats-server")
 }

@@ -58,7 +58,7 @@ func (m *machine) run(ctx context.Context, phase string) error {
 	if m.text == nil {
 		m.text = payload()
 	}
-	l := load{size: 1024, time: m.options.seconds, lanes: m.system.lanes(), run: rand.Uint32(), text: m.text}
+	l := load{size: 1024, time: m.options.seconds, lanes: m.system.lanes(), pending: m.system.pending(), run: rand.Uint32(), text: m.text}
 	if strings.HasSuffix(phase, "100b") {
 		l.size = 100
 	}

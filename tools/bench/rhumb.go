@@ -16,6 +16,8 @@ type rhumb struct {
 
 func (s *rhumb) lanes() int { return s.options.parts }
 
+func (s *rhumb) pending() int { return 0 }
+
 func (s *rhumb) install(context.Context) (err error) {
 	s.binary, err = filepath.Abs(s.options.rhumb)
 	return err

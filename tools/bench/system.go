@@ -20,6 +20,9 @@ type system interface {
 	topic(ctx context.Context, name string, copied bool) (here, there string, err error)
 	// lanes is how many partitions a topic has.
 	lanes() int
+	// pending is how many records its own client has in flight at most, 0 if it counts
+	// bytes only.
+	pending() int
 }
 
 // client is a connection to a cluster.
