@@ -72,11 +72,9 @@ func (r *Region) reconcileOnce(ctx context.Context, first bool) error {
 			return err
 		}
 	}
-	live, doomed := r.shards[0].Topics()
-	for _, t := range live {
-		if err := r.startPartitions(ctx, t); err != nil {
-			return err
-		}
+	unready, doomed := r.shards[0].Unsettled()
+	if err := r.startPartitions(ctx, unready); err != nil {
+		return err
 	}
 	for _, t := range doomed {
 		if err := r.dropTopic(ctx, t.ID, r.shards); err != nil {
@@ -92,23 +90,31 @@ func (r *Region) reconcileOnce(ctx context.Context, first bool) error {
 	return nil
 }
 
-// startTogether is how many partitions of a topic are started at the same time,
-// so that a large topic costs few flushes.
-const startTogether = 64
+// startTogether is how many partitions are started at the same time, so that a
+// large topic, or many small ones, cost few flushes.
+const startTogether = 512
 
-// startPartitions starts the logs of a topic that are not ready.
-func (r *Region) startPartitions(ctx context.Context, t *shard.Topic) error {
-	var missing []int
-	for i, p := range t.Partitions {
-		if !p.Ready {
-			missing = append(missing, i)
+// missing is a partition of a topic that has no log yet.
+type missing struct {
+	topic *shard.Topic
+	index int
+}
+
+// startPartitions starts the logs of topics' partitions that have none.
+func (r *Region) startPartitions(ctx context.Context, topics []*shard.Topic) error {
+	var all []missing
+	for _, t := range topics {
+		for i, p := range t.Partitions {
+			if !p.Ready {
+				all = append(all, missing{t, i})
+			}
 		}
 	}
-	for chunk := range slices.Chunk(missing, startTogether) {
+	for chunk := range slices.Chunk(all, startTogether) {
 		errs := make([]error, len(chunk))
 		var wg sync.WaitGroup
-		for n, i := range chunk {
-			wg.Go(func() { errs[n] = r.startPartition(ctx, t, i) })
+		for n, p := range chunk {
+			wg.Go(func() { errs[n] = r.startPartition(ctx, p.topic, p.index) })
 		}
 		wg.Wait()
 		if err := errors.Join(errs...); err != nil {

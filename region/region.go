@@ -37,7 +37,8 @@ type Region struct {
 	cancel      context.CancelFunc // of Run
 	endOnce     sync.Once
 
-	ids producerIDs
+	ids   producerIDs
+	lives atomic.Uint64 // grows with each change of the lives of logs
 
 	backlog   backlog
 	shippedFn atomic.Pointer[func() map[rhumb.PartitionRef]Shipped] // see SetShipped
@@ -72,10 +73,14 @@ func Open(cfg Config) (*Region, error) {
 const nodeID = 1
 
 func (r *Region) openShard(id rhumb.ShardID) (*shard.Shard, error) {
+	changed := r.topicsChanged
+	if id != 0 {
+		changed = func() { r.lives.Add(1); r.topicsChanged() }
+	}
 	return shard.Open(shard.Config{
 		ID: id, Region: r.cfg.Number, Node: nodeID, Voters: []uint64{nodeID}, Storage: shard.OnDisk(r.cfg.Store.Shard(id)),
 		Synced: r.cfg.Durability == storage.DurabilityFsync, Budget: r.budget, Logger: r.cfg.Logger,
-		Refuse: r.cfg.Store.Writable, Changed: r.topicsChanged,
+		Refuse: r.cfg.Store.Writable, Changed: changed,
 	})
 }
 

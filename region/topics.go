@@ -60,6 +60,33 @@ func (r *Region) Topics() []TopicInfo {
 	return out
 }
 
+// TopicsMark is a moment in the history of the region's topics, as far as this
+// process knows it. The zero mark is before everything.
+type TopicsMark struct{ Topics, Lives uint64 }
+
+// TopicChanges is what happened to topics since a mark.
+type TopicChanges struct {
+	Mark TopicsMark // what the next question starts from
+	// Whole: it cannot be told which topics changed, so all are to be looked at.
+	Whole   bool
+	Changed []TopicInfo // that are there, in no order
+	Gone    int         // topics that are not there any more
+}
+
+// TopicsSince gives what happened to topics since a mark: its cost grows with the
+// changes, not with the topics.
+func (r *Region) TopicsSince(m TopicsMark) TopicChanges {
+	lives := r.lives.Load()
+	c := r.shards[0].TopicsSince(m.Topics)
+	out := TopicChanges{Mark: TopicsMark{c.Next, lives}, Whole: c.Whole || lives != m.Lives, Gone: c.Gone}
+	if !out.Whole {
+		for _, t := range c.Changed {
+			out.Changed = append(out.Changed, r.infoOf(t))
+		}
+	}
+	return out
+}
+
 // Deletions gives the deletion count of a topic's name: topics that are born
 // under a lower count are refused.
 func (r *Region) Deletions(name rhumb.Topic) uint64 { return r.shards[0].Deletions(name) }

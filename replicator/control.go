@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
 	"github.com/rhumbmq/rhumb/replicator/wire"
 )
 
@@ -24,6 +25,7 @@ type control struct {
 	announce chan struct{}  // capacity 1: topics or edges changed
 	pauses   chan struct{}  // capacity 1: what is paused changed
 	want     chan struct{}  // capacity 1: this side wants another number of connections
+	whole    atomic.Bool    // all topics are to be looked at for what to announce
 	probe    chan uint64    // numbers of pings that ask whether the peer lives
 	answered chan uint64    // capacity 1: which were answered
 	probes   atomic.Uint64
@@ -38,15 +40,21 @@ type control struct {
 func (c *control) init() {
 	c.pongs = make(chan wire.Pong, maxPongs)
 	c.announce = make(chan struct{}, 1)
-	c.announce <- struct{}{}
+	c.again()
 	c.pauses = make(chan struct{}, 1)
 	c.pauses <- struct{}{}
 	c.want = make(chan struct{}, 1)
 	c.probe, c.answered = make(chan uint64), make(chan uint64, 1)
 }
 
-// again has the topics announced that changed since the last time.
+// again has all topics looked at for what is to be announced.
 func (c *control) again() {
+	c.whole.Store(true)
+	c.grown()
+}
+
+// grown has the topics announced that changed since the last time.
+func (c *control) grown() {
 	select {
 	case c.announce <- struct{}{}:
 	default:
@@ -62,7 +70,7 @@ func (c *control) tellAgain(t rhumb.Topic) {
 	}
 	c.behind[t] = true
 	c.mu.Unlock()
-	c.again()
+	c.grown()
 }
 
 // forgotten gives what tellAgain was called for since the last time.
@@ -143,7 +151,7 @@ func readError(err error) error {
 func (c *conn) speak(ctx context.Context) error {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
-	announced := map[rhumb.Topic]announcement{}
+	told := announced{topics: map[rhumb.Topic]announcement{}}
 	for number := uint64(1); ; {
 		var err error
 		select {
@@ -164,7 +172,7 @@ func (c *conn) speak(ctx context.Context) error {
 		case <-c.control.want:
 			err = c.writer.Write(&wire.Want{Connections: uint16(c.pool.wanting())})
 		case <-c.control.announce:
-			err = c.announce(announced)
+			err = c.announce(&told)
 		}
 		if err == nil {
 			err = c.writer.Flush()
@@ -182,24 +190,40 @@ type announcement struct {
 	partitions int
 }
 
+// announced is what was told over a connection.
+type announced struct {
+	topics map[rhumb.Topic]announcement
+	mark   region.TopicsMark // of the last look
+}
+
 // announce tells the peer of the topics of the namespaces that both regions have
 // part in, whichever way their edges lead, as far as it was not told before. So
 // names reach every region of a namespace along the links that there are, with
 // or without the configuration store.
-func (c *conn) announce(told map[rhumb.Topic]announcement) error {
-	for t := range c.control.forgotten() {
-		delete(told, t)
+func (c *conn) announce(told *announced) error {
+	whole := c.control.whole.Swap(false)
+	change := c.m.cfg.Region.TopicsSince(told.mark)
+	told.mark = change.Mark
+	topics := change.Changed
+	if whole || change.Whole {
+		topics = c.m.cfg.Region.Topics()
 	}
-	for _, t := range c.m.alive(c.m.cfg.Region.Topics()) {
+	for t := range c.control.forgotten() {
+		delete(told.topics, t)
+		if info, ok := c.m.cfg.Region.Topic(t); ok {
+			topics = append(topics, info)
+		}
+	}
+	for _, t := range c.m.alive(topics) {
 		now := announcement{t.ID, t.Deletions, len(t.Partitions)}
-		if told[t.Topic] == now || now.partitions == 0 || !c.link.shares(t.Topic) {
+		if told.topics[t.Topic] == now || now.partitions == 0 || !c.link.shares(t.Topic) {
 			continue
 		}
 		f := wire.Topic{Topic: t.Topic, Partitions: int32(now.partitions), Deletions: now.deletions, Configs: t.Configs}
 		if err := c.writer.Write(&f); err != nil {
 			return err
 		}
-		told[t.Topic] = now
+		told.topics[t.Topic] = now
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,8 @@ type fakeRegion struct {
 	queue      []func()
 	order      sync.Mutex
 	settings   map[string]map[string]string
+	noted      map[rhumb.UUID]topicInfo // at the last change
+	changes    []rhumb.UUID
 }
 
 // fakeLog is one partition.
@@ -126,7 +129,52 @@ func (r *fakeRegion) deleteHere(t rhumb.Topic) {
 	r.tell()
 }
 
+// TopicsSince implements Topics. A change that tell finds in no topic has everything
+// looked at.
+func (r *fakeRegion) TopicsSince(m region.TopicsMark) region.TopicChanges {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := region.TopicChanges{Mark: region.TopicsMark{Topics: uint64(len(r.changes)) + 1}, Whole: m.Topics == 0}
+	if c.Whole {
+		return c
+	}
+	changed := map[rhumb.UUID]bool{}
+	for _, id := range r.changes[m.Topics-1:] {
+		c.Whole = c.Whole || id.IsZero()
+		changed[id] = true
+	}
+	for _, t := range r.topics {
+		if changed[t.ID] && !c.Whole {
+			c.Changed = append(c.Changed, *t)
+			delete(changed, t.ID)
+		}
+	}
+	c.Gone = len(changed)
+	return c
+}
+
+// note compares the topics with what they were. The caller holds mu.
+func (r *fakeRegion) note() {
+	now, n := map[rhumb.UUID]topicInfo{}, len(r.changes)
+	for _, t := range r.topics {
+		now[t.ID] = *t
+		if old, ok := r.noted[t.ID]; !ok || !reflect.DeepEqual(old, *t) {
+			r.changes = append(r.changes, t.ID)
+		}
+	}
+	for id := range r.noted {
+		if _, ok := now[id]; !ok {
+			r.changes = append(r.changes, id)
+		}
+	}
+	if len(r.changes) == n {
+		r.changes = append(r.changes, rhumb.UUID{})
+	}
+	r.noted = now
+}
+
 func (r *fakeRegion) tell() {
+	r.note()
 	for _, fn := range r.subs {
 		fn()
 	}

@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"github.com/rhumbmq/rhumb/dedup"
@@ -13,7 +14,7 @@ import (
 func (l *link) setSources(sources map[sourceKey]*source, base map[rhumb.PartitionRef]*source) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sources, l.base = sources, base
+	l.sources, l.base = maps.Clone(sources), maps.Clone(base) // addSources adds to them
 	l.refresh()
 	if l.conn != nil {
 		l.conn.control.again()
@@ -33,20 +34,26 @@ func (l *link) refresh() {
 		}
 	}
 	for key, s := range l.sources {
-		e, ok := l.out[l.m.scopeOf(s.topic)]
-		if !ok {
-			continue
-		}
-		if l.flows[key] == nil {
-			f := newFlow(l, s, e)
-			l.flows[key] = f
-			l.settlePause(f)
-			l.queue(f)
-		}
-		if s.closed == nil && l.mayRelay(e) {
-			if st, ok := l.m.cfg.Region.State(s.ref); ok {
-				l.relays(s, e, &st, nil)
-			}
+		l.start(key, s)
+	}
+}
+
+// start makes the flows of a source that an edge carries, as far as there are none.
+// The caller holds mu.
+func (l *link) start(key sourceKey, s *source) {
+	e, ok := l.out[l.m.scopeOf(s.topic)]
+	if !ok {
+		return
+	}
+	if l.flows[key] == nil {
+		f := newFlow(l, s, e)
+		l.flows[key] = f
+		l.settlePause(f)
+		l.queue(f)
+	}
+	if s.closed == nil && l.mayRelay(e) {
+		if st, ok := l.m.cfg.Region.State(s.ref); ok {
+			l.relays(s, e, &st, nil)
 		}
 	}
 }
@@ -190,13 +197,19 @@ func (l *link) announced(again map[rhumb.Topic]bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, f := range l.flows {
-		repeated, told := again[f.source.topic]
-		switch {
-		case repeated:
-			l.queue(f)
-		case told:
-			f.nudge()
+	for topic, repeated := range again {
+		info, ok := l.m.cfg.Region.Topic(topic)
+		if !ok {
+			continue // it has no flows
+		}
+		for _, p := range info.Partitions {
+			for _, f := range l.flowsOf(p.Ref) {
+				if repeated {
+					l.queue(f)
+				} else {
+					f.nudge()
+				}
+			}
 		}
 	}
 }
@@ -230,8 +243,8 @@ func (l *link) agreed(f *flow, c *conn) (at dedup.ChainPoint, ok bool) {
 func (l *link) settled(f *flow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key, g := range l.flows {
-		if key.ref == f.source.ref && g != f {
+	for _, g := range l.flowsOf(f.source.ref) {
+		if g != f {
 			g.nudge()
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/certs"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
 )
 
 // maxGreeting bounds the accepted connections that have not said hello yet.
@@ -30,6 +31,8 @@ type Manager struct {
 	watcher  *watcher
 	origins  origins
 	changed  chan struct{} // capacity 1: policy or topics changed
+	whole    atomic.Bool   // all topics and edges are to be looked at
+	looks    atomic.Uint64 // how often that was done
 	done     chan struct{} // closed when Run has returned
 	ended    context.Context
 	end      context.CancelCauseFunc
@@ -38,11 +41,13 @@ type Manager struct {
 
 	endpoint *endpoint // set by Run before anything uses it
 
+	mark region.TopicsMark // of the topics that links know; follow's own
+
 	mu      sync.Mutex
 	links   map[rhumb.RegionName]*link
-	sources map[rhumb.PartitionRef]*source
-	refused map[string]string // peer -> the last refusal that was logged
-	strays  sync.WaitGroup    // of links that were removed
+	sources map[rhumb.PartitionRef]*source // nil before the first look
+	refused map[string]string              // peer -> the last refusal that was logged
+	strays  sync.WaitGroup                 // of links that were removed
 }
 
 // New checks the configuration and builds a manager. Nothing runs before Run.
@@ -80,19 +85,12 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.endpoint = endpoint
 	m.mu.Unlock()
 	defer m.cfg.Policy.Subscribe(m.wake)()
-	defer m.cfg.Region.Subscribe(m.wake)()
+	defer m.cfg.Region.Subscribe(m.signal)()
 
 	var wg sync.WaitGroup
 	wg.Go(func() { m.watcher.run(ctx) })
 	wg.Go(func() { cancel(m.accept(ctx)) })
-	for m.reconcile(ctx); ; m.reconcile(ctx) {
-		select {
-		case <-m.changed:
-			continue
-		case <-ctx.Done():
-		}
-		break
-	}
+	m.follow(ctx)
 	m.strays.Wait()
 	err = m.endpoint.close()
 	wg.Wait()
@@ -112,8 +110,14 @@ func (m *Manager) Close() error {
 	return nil
 }
 
-// wake has policy and topics looked at again. It never blocks.
+// wake has policy and topics looked at again, all of them. It never blocks.
 func (m *Manager) wake() {
+	m.whole.Store(true)
+	m.signal()
+}
+
+// signal has it looked at which topics changed. It never blocks.
+func (m *Manager) signal() {
 	select {
 	case m.changed <- struct{}{}:
 	default:
@@ -206,6 +210,7 @@ func (m *Manager) link(name rhumb.RegionName) *link {
 
 // reconcile brings links and sources in line with policy and topics.
 func (m *Manager) reconcile(ctx context.Context) {
+	m.mark = m.cfg.Region.TopicsSince(region.TopicsMark{}).Mark // what comes later is told again
 	sources := sourcesOf(m.cfg.Self.Number, m.alive(m.cfg.Region.Topics()))
 	base := current(sources)
 	m.watcher.update(base)

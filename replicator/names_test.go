@@ -1,6 +1,7 @@
 package replicator
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -58,6 +59,42 @@ func TestNamesGoAgainstTheEdges(t *testing.T) {
 		ms.pass(20 * time.Second)
 		if got := len(eu.region.own(atUs, 4, us.self.Number)) + len(us.region.own(atUs, 4, hub.self.Number)) + len(eu.region.own(atUs, 4, hub.self.Number)); got != 0 {
 			ms.t.Errorf("%d batches crossed where no edge leads", got)
+		}
+	})
+}
+
+// TestNewTopicsCostNoLookAtAll: topics that are made while links are up reach the
+// other region, and flow, without a look at everything.
+func TestNewTopicsCostNoLookAtAll(t *testing.T) {
+	inBubble(t, short, []rhumb.RegionName{"us", "eu"}, func(ms *mesh) {
+		us, eu := ms.nodes["us"], ms.nodes["eu"]
+		ms.policy.edges = fullMesh("us", "eu")
+		ms.start()
+		us.create(orders, 1)
+		ms.everywhere(orders, 1)
+		ms.pass(5 * time.Second)
+		looks := us.manager.looks.Load()
+		const topics = 200
+		name := func(i int) rhumb.Topic {
+			t := orders
+			t.Name = rhumb.TopicName(fmt.Sprintf("many-%03d", i))
+			return t
+		}
+		for i := range topics {
+			us.create(name(i), 1)
+			us.produce(name(i), 0, 1, 100)
+		}
+		for i := range topics {
+			ms.until("copied", 30*time.Second, func() bool { return copied(us, eu, name(i), 0) })
+		}
+		if more := us.manager.looks.Load() - looks; more != 0 {
+			ms.t.Errorf("%d looks at everything for %d new topics", more, topics)
+		}
+		us.create(name(topics), 1)
+		us.region.deleteHere(name(0)) // this one does
+		ms.pass(5 * time.Second)
+		if us.manager.looks.Load() == looks {
+			ms.t.Error("no look at everything after a deletion")
 		}
 	})
 }

@@ -35,6 +35,9 @@ type Region interface {
 type Topics interface {
 	Topics() []region.TopicInfo
 	Topic(rhumb.Topic) (region.TopicInfo, bool)
+	// TopicsSince tells what happened to topics since a mark, so that one change does
+	// not cost a look at all of them.
+	TopicsSince(region.TopicsMark) region.TopicChanges
 	// Deletions is the highest deletion count that a name had in this region.
 	Deletions(rhumb.Topic) uint64
 	// CreateTopic makes a topic and waits until it is usable.

@@ -3,6 +3,7 @@ package replicator
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -107,19 +108,32 @@ func (s *settler) settleAll(ctx context.Context) bool {
 	s.heard = map[rhumb.Topic]bool{}
 	s.mu.Unlock()
 	s.conn.link.announced(heard)
-	all := true
-	for _, t := range work {
-		if ctx.Err() != nil {
-			return true
-		}
-		if !s.settled(t, s.conn.m.settle(ctx, s.conn.link, t)) {
-			all = false
-		}
-		if have, ok := s.conn.m.cfg.Region.Topic(t.Topic); ok && have.Deletions == t.Deletions && len(have.Partitions) > int(t.Partitions) {
-			s.conn.control.tellAgain(t.Topic)
-		}
+	var wg sync.WaitGroup
+	var next, left atomic.Int64
+	for range min(len(work), settleTogether) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(work) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				if !s.settleOne(ctx, work[i]) {
+					left.Add(1)
+				}
+			}
+		})
 	}
-	return all
+	wg.Wait()
+	return left.Load() == 0 || ctx.Err() != nil
+}
+
+// settleTogether is how many topics are brought in line at the same time. Each waits
+// for flushes of the log, which all that wait share.
+const settleTogether = 256
+
+// settleOne tries one topic, and reports whether nothing is left to try again.
+func (s *settler) settleOne(ctx context.Context, t *wire.Topic) bool {
+	done := s.settled(t, s.conn.m.settle(ctx, s.conn.link, t))
+	if have, ok := s.conn.m.cfg.Region.Topic(t.Topic); ok && have.Deletions == t.Deletions && len(have.Partitions) > int(t.Partitions) {
+		s.conn.control.tellAgain(t.Topic)
+	}
+	return done
 }
 
 // settled notes the result of a try and reports whether it was the last one.

@@ -174,6 +174,18 @@ func (w *watcher) update(sources map[rhumb.PartitionRef]*source) {
 	}
 }
 
+// add has more sources watched, which were not before.
+func (w *watcher) add(sources map[sourceKey]*source) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range sources {
+		if w.sources[s.ref] == nil {
+			w.sources[s.ref] = &watched{source: s, seen: rhumb.NoOffset}
+			w.enter(s.ref)
+		}
+	}
+}
+
 func (w *watcher) enter(ref rhumb.PartitionRef) {
 	b := w.bucket(ref)
 	b.members[ref] = w.sources[ref]

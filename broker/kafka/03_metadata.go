@@ -57,9 +57,20 @@ func metadata(ctx context.Context, r *request, req *kmsg.MetadataRequest) (kmsg.
 		return resp, nil
 	}
 	create := req.Version < metadataCreateOptional || req.AllowAutoTopicCreation
-	for _, ask := range distinct(req.Topics) {
-		resp.Topics = append(resp.Topics, s.askedTopic(ctx, r.caller, &ask, create))
+	asked := distinct(req.Topics)
+	resp.Topics = make([]kmsg.MetadataResponseTopic, len(asked))
+	var absent []int // topics that are to be made
+	for i := range asked {
+		if create && s.absent(r.caller, &asked[i]) {
+			absent = append(absent, i)
+			continue
+		}
+		resp.Topics[i] = s.askedTopic(ctx, r.caller, &asked[i], create)
 	}
+	together(len(absent), func(n int) {
+		i := absent[n]
+		resp.Topics[i] = s.askedTopic(ctx, r.caller, &asked[i], create)
+	})
 	return resp, nil
 }
 
@@ -83,6 +94,19 @@ func distinct(asked []kmsg.MetadataRequestTopic) []kmsg.MetadataRequestTopic {
 		}
 	}
 	return out
+}
+
+// absent reports whether a topic is asked for by a name that nothing has yet.
+func (s *Server) absent(who *caller, ask *kmsg.MetadataRequestTopic) bool {
+	if ask.Topic == nil {
+		return false
+	}
+	name, err := who.parseTopic(*ask.Topic)
+	if err != nil {
+		return false
+	}
+	_, there := s.broker.Topic(name)
+	return !there
 }
 
 func (s *Server) askedTopic(ctx context.Context, who *caller, ask *kmsg.MetadataRequestTopic, create bool) kmsg.MetadataResponseTopic {

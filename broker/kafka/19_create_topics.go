@@ -36,11 +36,13 @@ func createTopics(ctx context.Context, r *request, req *kmsg.CreateTopicsRequest
 	resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
 	names := counted(req.Topics, func(t *kmsg.CreateTopicsRequestTopic) string { return t.Topic })
 	partitions := int32(0)
+	var errs []error
+	var specs []broker.TopicSpec // of those without an error
 	for i := range req.Topics {
 		ask := &req.Topics[i]
 		t := kmsg.NewCreateTopicsResponseTopic()
 		t.Topic, t.NumPartitions, t.ReplicationFactor = ask.Topic, -1, -1
-		err := error(nil)
+		spec, err := broker.TopicSpec{}, error(nil)
 		switch names.next(ask.Topic) {
 		case answered:
 			continue
@@ -51,12 +53,19 @@ func createTopics(ctx context.Context, r *request, req *kmsg.CreateTopicsRequest
 				err = errManyCreated
 				break
 			}
-			err = r.conn.server.createTopic(ctx, r.caller, ask, req.ValidateOnly, &t)
+			if spec, err = r.conn.server.topicSpec(r.caller, ask); err == nil {
+				spec, err = r.conn.server.broker.CheckTopic(spec)
+			}
 		}
-		partitions += max(t.NumPartitions, 1)
-		t.ErrorCode, t.ErrorMessage = codeOf(scopeAdmin, err), text(err)
-		resp.Topics = append(resp.Topics, t)
+		partitions += max(spec.Partitions, 1)
+		resp.Topics, errs, specs = append(resp.Topics, t), append(errs, err), append(specs, spec)
 	}
+	together(len(errs), func(i int) {
+		if errs[i] == nil {
+			errs[i] = r.conn.server.createTopic(ctx, specs[i], req.ValidateOnly, &resp.Topics[i])
+		}
+		resp.Topics[i].ErrorCode, resp.Topics[i].ErrorMessage = codeOf(scopeAdmin, errs[i]), text(errs[i])
+	})
 	return resp, nil
 }
 
@@ -106,17 +115,13 @@ func adminWait(millis int32) time.Duration {
 	return d
 }
 
-func (s *Server) createTopic(ctx context.Context, who *caller, ask *kmsg.CreateTopicsRequestTopic, validate bool, out *kmsg.CreateTopicsResponseTopic) error {
-	spec, err := s.topicSpec(who, ask)
-	if err != nil {
-		return err
-	}
+// createTopic makes a topic that was checked, unless it is only to be validated.
+func (s *Server) createTopic(ctx context.Context, spec broker.TopicSpec, validate bool, out *kmsg.CreateTopicsResponseTopic) (err error) {
 	info := broker.TopicInfo{Topic: spec.Topic, Configs: spec.Configs}
-	if spec, err = s.broker.CheckTopic(spec); err == nil && !validate {
-		info, err = s.broker.CreateTopic(ctx, spec)
-	}
-	if err != nil {
-		return err
+	if !validate {
+		if info, err = s.broker.CreateTopic(ctx, spec); err != nil {
+			return err
+		}
 	}
 	out.TopicID, out.NumPartitions, out.ReplicationFactor = info.ID, spec.Partitions, replicas
 	for _, e := range s.broker.TopicConfigs(&info) {

@@ -123,8 +123,7 @@ func (m *machine) loadRegionRow(key, value []byte) error {
 			m.doomed[t.ID] = t
 			return nil
 		}
-		m.topics[t.ID], m.names[t.Name] = t, t
-		m.parts += len(t.Partitions)
+		m.holdTopic(t)
 		return nil
 	case tableSettings:
 		configs, err := decodeSettings(value)

@@ -29,9 +29,11 @@ type machine struct {
 	topics     map[rhumb.UUID]*Topic
 	names      map[rhumb.Topic]*Topic
 	doomed     map[rhumb.UUID]*Topic
+	unready    map[rhumb.UUID]*Topic // those of topics that have a partition without a log
 	deletions  map[rhumb.Topic]uint64
 	clusterID  rhumb.UUID
 	topicsSeen uint64                       // grows with each change of topics
+	journal    journal                      // which they were
 	parts      int                          // partitions of all topics
 	settings   map[string]map[string]string // by scope; a map is never changed
 
@@ -68,10 +70,10 @@ func newMachine(id rhumb.ShardID, number rhumb.RegionNumber) *machine {
 	return &machine{
 		shard: id, number: number, block: -1,
 		partitions: make(map[rhumb.PartitionID]*partition), groups: make(map[GroupKey]*group),
-		topics: make(map[rhumb.UUID]*Topic), names: make(map[rhumb.Topic]*Topic), doomed: make(map[rhumb.UUID]*Topic),
+		topics: make(map[rhumb.UUID]*Topic), names: make(map[rhumb.Topic]*Topic), doomed: make(map[rhumb.UUID]*Topic), unready: make(map[rhumb.UUID]*Topic),
 		deletions: make(map[rhumb.Topic]uint64), byTopic: make(map[rhumb.UUID]map[int32]*partition),
 		settings: make(map[string]map[string]string),
-		places:   make(map[string]int),
+		places:   make(map[string]int), journal: journal{first: 1},
 	}
 }
 

@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -23,12 +24,27 @@ func (m *machine) putTopicRow(t *Topic) {
 	m.set(topicKey(tableTopic, t.ID), encodeTopic(t))
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.holdTopic(t)
+	m.topicsChanged(t.ID)
+}
+
+// holdTopic makes a topic what the maps show of it. Where others read, mu is held.
+func (m *machine) holdTopic(t *Topic) {
 	if old := m.topics[t.ID]; old != nil {
 		m.parts -= len(old.Partitions)
 	}
 	m.topics[t.ID], m.names[t.Name] = t, t
 	m.parts += len(t.Partitions)
-	m.topicsSeen++
+	if t.ready() {
+		delete(m.unready, t.ID)
+	} else {
+		m.unready[t.ID] = t
+	}
+}
+
+// ready reports whether each of the topic's partitions has a log.
+func (t *Topic) ready() bool {
+	return !slices.ContainsFunc(t.Partitions, func(p TopicPartition) bool { return !p.Ready })
 }
 
 // roomFor refuses more partitions than the region may have.
@@ -138,10 +154,11 @@ func (m *machine) doom(t *Topic) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.topics, t.ID)
+	delete(m.unready, t.ID)
 	delete(m.names, t.Name)
 	m.parts -= len(t.Partitions)
 	m.doomed[t.ID] = t
-	m.topicsSeen++
+	m.topicsChanged(t.ID)
 }
 
 func (m *machine) applySetConfigs(_ entry, c *setConfigsCommand) result {
@@ -176,7 +193,7 @@ func (m *machine) applyPutSettings(_ entry, c *putSettingsCommand) result {
 	if len(configs) > 0 {
 		m.settings[c.scope] = configs
 	}
-	m.topicsSeen++ // whoever follows topics follows these, too
+	m.topicsChanged(rhumb.UUID{}) // whoever follows topics follows these, too
 	return result{value: configs}
 }
 

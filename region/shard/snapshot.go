@@ -317,7 +317,10 @@ func (m *machine) replace(fresh *machine) {
 	}
 	m.index, m.term, m.time, m.block, m.clusterID = fresh.index, fresh.term, fresh.time, fresh.block, fresh.clusterID
 	m.partitions, m.groups, m.topics, m.names = fresh.partitions, fresh.groups, fresh.topics, fresh.names
-	m.doomed, m.deletions, m.byTopic = fresh.doomed, fresh.deletions, fresh.byTopic
+	m.doomed, m.unready, m.deletions, m.byTopic = fresh.doomed, fresh.unready, fresh.deletions, fresh.byTopic
+	m.parts, m.settings = fresh.parts, fresh.settings
+	m.topicsSeen++ // who follows topics looks at all of them
+	m.journal.forget()
 	m.offsetCount.Store(fresh.offsetCount.Load())
 	m.offsetBytes.Store(fresh.offsetBytes.Load())
 }

@@ -3,6 +3,7 @@ package shard
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
@@ -262,6 +263,15 @@ func (s *Shard) Topics() (live, doomed []*Topic) {
 		doomed = append(doomed, t)
 	}
 	return live, doomed
+}
+
+// Unsettled gives the topics that have a partition without a log, and those that
+// are deleted but have partitions left, in no order: what is to be done, however
+// many topics there are.
+func (s *Shard) Unsettled() (unready, doomed []*Topic) {
+	s.m.mu.RLock()
+	defer s.m.mu.RUnlock()
+	return slices.Collect(maps.Values(s.m.unready)), slices.Collect(maps.Values(s.m.doomed))
 }
 
 // Settings gives the settings of a scope. The map is shared: read only.
