@@ -46,12 +46,14 @@ type View struct {
 	// time.
 	reading chan struct{}
 	seen    map[string]Document // the highest version of each document
+	keepAt  time.Time           // before it the last good copy is not saved again
 	digest  digest              // of seen
 	refused map[string]refusal  // seen, but not in force
 	unkept  bool                // seen is newer than what the Keeper has
 
-	mu     sync.Mutex // status and subscribers
+	mu     sync.Mutex // what follows
 	status Status
+	asked  *refresh // that has not begun, nil if none waits
 	subs   map[*subscriber]struct{}
 }
 
@@ -135,56 +137,6 @@ func (v *View) load() error {
 
 func otherMesh(what string, found, want rhumb.UUID) error {
 	return rhumb.Errorf(rhumb.KindForbidden, "%w: %s has mesh %s, this region belongs to mesh %s", ErrOtherMesh, what, found, want)
-}
-
-// Run follows the store until ctx ends; then it returns nil.
-func (v *View) Run(ctx context.Context) error {
-	wake := make(chan struct{}, 1) // one is enough: a reader reads everything
-	var watcher sync.WaitGroup
-	watcher.Go(func() { v.watch(ctx, wake) })
-	defer watcher.Wait()
-	tick := time.NewTicker(v.cfg.RereadEvery)
-	defer tick.Stop()
-	for {
-		byWatch := false
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-wake:
-			byWatch = true
-		case <-tick.C:
-		}
-		before := v.shown.Load()
-		_ = v.Refresh(ctx) // the status has the error
-		if !byWatch && v.shown.Load() != before && len(wake) == 0 {
-			v.mu.Lock()
-			v.status.CaughtByReread++
-			v.mu.Unlock()
-			v.log.Warn("watch missed a change", "interval", v.cfg.RereadEvery)
-		}
-	}
-}
-
-// watch wakes the reader at each change that the store tells of.
-func (v *View) watch(ctx context.Context, wake chan<- struct{}) {
-	const pauseMin = 100 * time.Millisecond
-	pause := pauseMin
-	for ctx.Err() == nil {
-		_ = v.cfg.Store.Watch(ctx, Prefix, func([]Document) { // a broken watch shows in the reads
-			pause = pauseMin
-			select {
-			case wake <- struct{}{}:
-			default:
-			}
-		})
-		retry := time.NewTimer(pause)
-		pause = min(2*pause, v.cfg.RereadEvery)
-		select {
-		case <-ctx.Done():
-		case <-retry.C:
-		}
-		retry.Stop()
-	}
 }
 
 // Writer gives a Writer that refuses to write while the store is not to be

@@ -13,22 +13,6 @@ import (
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
-// Refresh reads the store now. Its error is that of the store, [ErrWentBack],
-// [ErrOtherMesh] or [ErrNoMesh]; after each the last good copy stays in force.
-func (v *View) Refresh(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case v.reading <- struct{}{}:
-	}
-	defer func() { <-v.reading }()
-	docs, err := v.read(ctx)
-	if err != nil {
-		return err
-	}
-	return v.take(docs)
-}
-
 // read lists all documents. v.reading is held.
 func (v *View) read(ctx context.Context) ([]Document, error) {
 	call, cancel := context.WithTimeoutCause(ctx, v.cfg.CallTimeout,
@@ -94,10 +78,12 @@ func (v *View) checkMesh(docs []Document) error {
 // compare finds the documents that are new, and those by which the store went
 // back. A document that is absent in the store was lost, not deleted.
 func (v *View) compare(docs []Document) (changed []Document, back []Problem) {
-	found := make(map[string]bool, len(docs))
+	known := 0
 	for _, d := range docs {
-		found[d.Key] = true
 		old, ok := v.seen[d.Key]
+		if ok {
+			known++
+		}
 		switch {
 		case !ok || d.Version > old.Version:
 			changed = append(changed, d)
@@ -106,6 +92,13 @@ func (v *View) compare(docs []Document) (changed []Document, back []Problem) {
 		case !bytes.Equal(d.JSON, old.JSON): // equal hashes, without the hashing
 			back = append(back, Problem{d.Key, fmt.Sprintf("the store has version %d with content %v, this region saw the same version with content %v", d.Version, d.Hash(), old.Hash())})
 		}
+	}
+	if known == len(v.seen) {
+		return changed, back // none is missing: keys of a list differ
+	}
+	found := make(map[string]bool, len(docs))
+	for _, d := range docs {
+		found[d.Key] = true
 	}
 	for _, key := range slices.Sorted(maps.Keys(v.seen)) {
 		if !found[key] {
@@ -152,12 +145,26 @@ func (v *View) note(d Document) {
 	v.digest.toggle(d)
 }
 
+// A copy that took longKeep or more is not saved again for keepShare times what it
+// took, and no longer than RereadEvery: what came meanwhile is saved by the read then.
+const (
+	longKeep  = 100 * time.Millisecond
+	keepShare = 9
+)
+
 // keep saves the last good copy if it changed. A disk that is full does not hold
-// policy back: it is tried again at each read, and the status says so.
+// policy back: it is tried again at each read, and the status says so. A copy that
+// takes long to save, with tens of thousands of documents, is saved less often.
 func (v *View) keep() {
-	if !v.unkept {
+	began := time.Now()
+	if !v.unkept || began.Before(v.keepAt) {
 		return
 	}
+	defer func() {
+		if took := time.Since(began); took >= longKeep {
+			v.keepAt = time.Now().Add(min(keepShare*took, v.cfg.RereadEvery))
+		}
+	}()
 	var k kept
 	for _, key := range slices.Sorted(maps.Keys(v.seen)) {
 		k.Seen = append(k.Seen, keptDocument{key, v.seen[key].JSON})

@@ -24,6 +24,7 @@ type Store struct {
 	prefix  string // "" or ends in /
 	wait    time.Duration
 	jitter  func() float64 // 0 to 1
+	known   configstore.Known
 
 	life context.Context // ends with Close
 	end  context.CancelCauseFunc
@@ -121,12 +122,13 @@ func (s *Store) list(ctx context.Context, prefix string, q *api.QueryOptions) ([
 		if strings.HasSuffix(key, "/") && len(p.Value) == 0 {
 			continue // a folder, as Consul's own pages make them
 		}
-		d, err := configstore.ParseDocument(key, p.Value)
+		d, err := s.known.Parse(key, p.Value)
 		if err != nil {
 			return nil, nil, err
 		}
 		docs = append(docs, d)
 	}
+	s.known.Keep(docs, prefix)
 	slices.SortFunc(docs, func(a, b configstore.Document) int { return strings.Compare(a.Key, b.Key) })
 	return docs, meta, nil
 }

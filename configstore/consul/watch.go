@@ -2,7 +2,9 @@ package consul
 
 import (
 	"context"
+	"net/http/httptrace"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -16,8 +18,12 @@ const (
 	// Consul at once do not come back at once.
 	retryMin, retryMax = 250 * time.Millisecond, 15 * time.Second
 	// watchPause is between two queries: a store that changes all the time costs a
-	// list ten times a second at most.
-	watchPause = 100 * time.Millisecond
+	// list ten times a second at most. One of many documents, which takes long to
+	// read, is read for a part of the time only: the pause is watchShare times what an
+	// answer took beside its wait, up to watchPauseMost.
+	watchPause     = 100 * time.Millisecond
+	watchShare     = 4
+	watchPauseMost = 2 * time.Second
 	// answerTime is what a query may take beside its wait.
 	answerTime = 10 * time.Second
 )
@@ -30,8 +36,8 @@ func (s *Store) Watch(ctx context.Context, prefix string, fn func([]configstore.
 	var last []configstore.Document
 	told, index, retry := false, uint64(0), retryMin
 	for ctx.Err() == nil {
-		docs, next, err := s.query(ctx, prefix, index)
-		pause := watchPause
+		docs, next, took, err := s.query(ctx, prefix, index)
+		pause := min(max(watchPause, watchShare*took), watchPauseMost)
 		if err != nil {
 			index = 0 // who knows what happened meanwhile
 			pause = retry/2 + time.Duration(s.jitter()*float64(retry/2))
@@ -59,15 +65,18 @@ func following(index, next uint64) uint64 {
 
 // query asks what lies under the prefix once the index is passed, or the wait is
 // over, which Consul draws out by up to a sixteenth.
-func (s *Store) query(ctx context.Context, prefix string, index uint64) ([]configstore.Document, uint64, error) {
+func (s *Store) query(ctx context.Context, prefix string, index uint64) (docs []configstore.Document, next uint64, took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.wait+s.wait/16+answerTime)
 	defer cancel()
 	q := (&api.QueryOptions{WaitIndex: index, WaitTime: s.wait}).WithContext(ctx)
+	var came atomic.Int64 // when the answer began, Unix ns: what is before it is the wait
+	q = q.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotFirstResponseByte: func() { came.Store(time.Now().UnixNano()) }}))
 	docs, meta, err := s.list(ctx, prefix, q)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
-	return docs, meta.LastIndex, nil
+	return docs, meta.LastIndex, time.Since(time.Unix(0, came.Load())), nil
 }
 
 // sleep waits, unless ctx ends.

@@ -36,6 +36,7 @@ type Store struct {
 	step func(name string) error // called before each step of a put; tests cut there
 
 	closed chan struct{}
+	files  known // of the last list
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and made anew at each put of this handle
@@ -120,6 +121,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]configstore.Document
 	}
 	defer lock.Close()
 	var out []configstore.Document
+	files := s.files.next()
 	err = filepath.WalkDir(filepath.Join(s.dir, filepath.FromSlash(configstore.Prefix)), func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -129,7 +131,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]configstore.Document
 		case e.IsDir() || strings.Contains(e.Name(), tmpMark):
 			return nil
 		}
-		d, err := readFile(path)
+		d, err := files.read(path, e)
 		if err != nil {
 			return err
 		}
@@ -144,6 +146,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]configstore.Document
 	if err != nil {
 		return nil, err
 	}
+	s.files.keep(files)
 	slices.SortFunc(out, func(a, b configstore.Document) int { return strings.Compare(a.Key, b.Key) })
 	return out, nil
 }
