@@ -14,7 +14,13 @@ var ErrNamespaceLimit = errors.New("broker: limit of the namespace")
 // clients at once do not both take the last ones.
 type room struct {
 	mu     sync.Mutex
-	making map[rhumb.Space]int
+	making map[rhumb.Topic]*making
+}
+
+// making is a topic that is made, or grown, by so many at once.
+type making struct {
+	partitions int // that it has afterwards, at most
+	users      int
 }
 
 // RoomFor says whether the region, and the topic's namespace in it, may have so many
@@ -28,26 +34,32 @@ func (b *Broker) RoomFor(t rhumb.Topic, partitions int) error {
 	return b.roomInNamespace(t, partitions)
 }
 
-// reserve is RoomFor, and keeps the room until release is called.
-func (b *Broker) reserve(t rhumb.Topic, partitions int) (release func(), err error) {
+// reserve is RoomFor for a topic that is to have so many partitions, of which more
+// are new, and keeps the room until release is called.
+func (b *Broker) reserve(t rhumb.Topic, partitions, more int) (release func(), err error) {
 	if b.cfg.Policy == nil || b.cfg.Policy.PartitionLimit(t) == 0 {
 		return func() {}, nil
 	}
 	r := &b.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := b.roomInNamespace(t, partitions); err != nil {
+	if err := b.roomInNamespace(t, more); err != nil {
 		return nil, err
 	}
 	if r.making == nil {
-		r.making = map[rhumb.Space]int{}
+		r.making = map[rhumb.Topic]*making{}
 	}
-	r.making[t.Space()] += partitions
+	m := r.making[t]
+	if m == nil {
+		m = &making{}
+		r.making[t] = m
+	}
+	m.users, m.partitions = m.users+1, max(m.partitions, partitions)
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.making[t.Space()] -= partitions; r.making[t.Space()] == 0 {
-			delete(r.making, t.Space())
+		if m.users--; m.users == 0 {
+			delete(r.making, t)
 		}
 	}, nil
 }
@@ -61,10 +73,21 @@ func (b *Broker) roomInNamespace(t rhumb.Topic, partitions int) error {
 	if limit == 0 {
 		return nil
 	}
-	have := b.room.making[t.Space()]
+	have := 0
+	counted := map[rhumb.Topic]bool{} // of those that are being made: they may be there already
 	for _, info := range b.region.Topics() {
-		if info.Topic.Space() == t.Space() {
-			have += len(info.Partitions)
+		if info.Topic.Space() != t.Space() {
+			continue
+		}
+		n := len(info.Partitions)
+		if m := b.room.making[info.Topic]; m != nil {
+			n, counted[info.Topic] = max(n, m.partitions), true
+		}
+		have += n
+	}
+	for topic, m := range b.room.making {
+		if topic.Space() == t.Space() && !counted[topic] {
+			have += m.partitions
 		}
 	}
 	if have+partitions > limit {

@@ -82,7 +82,7 @@ func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, er
 	if err != nil {
 		return TopicInfo{}, err
 	}
-	release, err := b.reserve(spec.Topic, int(spec.Partitions))
+	release, err := b.reserve(spec.Topic, int(spec.Partitions), int(spec.Partitions))
 	if err != nil {
 		return TopicInfo{}, err
 	}
@@ -103,7 +103,7 @@ func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, er
 
 // GrowTopic gives a topic n partitions and returns when they can be used.
 func (b *Broker) GrowTopic(ctx context.Context, t *TopicInfo, n int32) error {
-	release, err := b.reserve(t.Topic, max(0, int(n)-len(t.Partitions)))
+	release, err := b.reserve(t.Topic, int(n), max(0, int(n)-len(t.Partitions)))
 	if err != nil {
 		return err
 	}
