@@ -32,6 +32,10 @@ func serverCommand() *cobra.Command {
 				return err
 			}
 			log := newLogger(cmd.ErrOrStderr(), cfg.Log)
+			if limit := config.MemoryLimit(); limit > 0 {
+				cfg.FitMemory(limit)
+				log.Info("memory is limited", "bytes", limit)
+			}
 			return runServer(cmd.Context(), server.New(cfg, server.Options{Logger: log}), log)
 		},
 	}

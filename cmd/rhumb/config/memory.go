@@ -1,0 +1,87 @@
+package config
+
+import (
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// fullMemory is the memory with which the budgets have their defaults. All of them
+// full take about as much; no load known fills all.
+const fullMemory = 2 << 30
+
+// FitMemory scales the budgets that have their defaults down to a process that may
+// take limit bytes, less than fullMemory, in proportion: but none below what one
+// request, batch or group may take. What the file sets otherwise stays as it is.
+func (c *Config) FitMemory(limit int64) {
+	if limit <= 0 || limit >= fullMemory {
+		return
+	}
+	d, l := Defaults().Limits, &c.Limits
+	fit := func(v *Bytes, full, least Bytes) {
+		if *v == full {
+			*v = min(full, max(least, Bytes(float64(full)*float64(limit)/fullMemory)))
+		}
+	}
+	batch := max(4<<20, c.Kafka.MessageMaxBytes)
+	fit(&l.RequestMemory, d.RequestMemory, l.RequestBytes)
+	fit(&l.ResponseMemory, d.ResponseMemory, batch)
+	fit(&l.AppendMemory, d.AppendMemory, batch)
+	fit(&l.TailCache, d.TailCache, 0)
+	fit(&l.LinkMemory, d.LinkMemory, l.LinkWindow)
+	fit(&l.LinkReceive, d.LinkReceive, batch)
+	fit(&l.CompactionKeys, d.CompactionKeys, 4<<20)
+	fit(&l.GroupMemory, d.GroupMemory, c.Groups.MaxBytes)
+	fit(&l.OffsetMemory, d.OffsetMemory, c.Groups.MaxOffsetBytes)
+}
+
+// MemoryLimit gives what the process may take, in bytes: GOMEMLIMIT, else 9/10 of the
+// limit of its control group on Linux, which it makes the Go runtime's. 0: no limit.
+func MemoryLimit() int64 {
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		return limit
+	}
+	limit := groupLimit(os.DirFS("/"))
+	if limit > 0 {
+		debug.SetMemoryLimit(limit)
+	}
+	return limit
+}
+
+// groupLimit gives 9/10 of the lowest memory limit of the process's control groups,
+// 0 if there is none. Inside a container its own group is the root of what it sees.
+func groupLimit(root fs.FS) int64 {
+	const base = "sys/fs/cgroup"
+	names := []string{base + "/memory.max", base + "/memory/memory.limit_in_bytes"}
+	said, _ := fs.ReadFile(root, "proc/self/cgroup")
+	for _, line := range strings.Split(string(said), "\n") {
+		parts := strings.SplitN(line, ":", 3) // number:controllers:path
+		if len(parts) != 3 {
+			continue
+		}
+		for dir := filepath.Clean("/" + parts[2]); dir != "/"; dir = filepath.Dir(dir) {
+			switch {
+			case parts[1] == "":
+				names = append(names, base+dir+"/memory.max")
+			case strings.Contains(","+parts[1]+",", ",memory,"):
+				names = append(names, base+"/memory"+dir+"/memory.limit_in_bytes")
+			}
+		}
+	}
+	lowest := int64(0)
+	for _, name := range names {
+		raw, err := fs.ReadFile(root, name)
+		if err != nil {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
+		if err == nil && n > 0 && n < 1<<50 && (lowest == 0 || n < lowest) { // version 1 says about 2^63 for none
+			lowest = n
+		}
+	}
+	return lowest / 10 * 9
+}
