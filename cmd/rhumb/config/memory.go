@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// fullMemory is the memory with which the budgets have their defaults. All of them
-// full take about as much; no load known fills all.
+// fullMemory is the memory with which the budgets have their defaults: they add up to
+// about as much.
 const fullMemory = 2 << 30
 
 // FitMemory scales the budgets that have their defaults down to a process that may
