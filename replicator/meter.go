@@ -6,8 +6,15 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// leastKept is how long a least round trip counts: a path may get longer for good.
-const leastKept = 5 * time.Minute
+const (
+	// leastKept is how long a least round trip counts: a path may get longer for good.
+	leastKept = 2 * time.Minute
+	// longerTicks is how many samples in a row, with little to send, show that it did: a
+	// queue that others fill, or that was filled before, is gone by then.
+	longerTicks = 6
+	// quietBelow is what Blocked is below then.
+	quietBelow = 0.1
+)
 
 // meter reads how the path does from the connections that are in use.
 type meter struct {
@@ -18,12 +25,15 @@ type meter struct {
 
 	least, before time.Duration // of this period and the one before; 0: not known
 	begun         time.Time     // of this period
+	longer        int           // samples in a row that show a longer path
+	longest       time.Duration // the least of these
 }
 
 type packets struct{ sent, lost uint64 }
 
-// look takes a sample.
-func (m *meter) look(first *quic.Conn, others []*member, now time.Time) {
+// look takes a sample. blocked is for which part of the time somebody waited for the
+// path.
+func (m *meter) look(first *quic.Conn, others []*member, now time.Time, blocked float64) {
 	if m.begun.IsZero() || now.Sub(m.begun) > leastKept {
 		m.begun, m.before, m.least = now, m.least, 0
 	}
@@ -42,9 +52,7 @@ func (m *meter) look(first *quic.Conn, others []*member, now time.Time) {
 	}
 	take(first)
 	// Of the first one only: a new connection tells a guess of the library's.
-	if r := first.ConnectionStats().LatestRTT; r > 0 && (m.least == 0 || r < m.least) {
-		m.least = r
-	}
+	m.trip(first.ConnectionStats().LatestRTT, blocked)
 	for _, x := range others {
 		take(x.qc)
 	}
@@ -56,6 +64,26 @@ func (m *meter) look(first *quic.Conn, others []*member, now time.Time) {
 	}
 	if sent > 50 { // few packets say little
 		m.smooth += 0.1 * (m.loss - m.smooth)
+	}
+}
+
+// trip takes a round trip.
+func (m *meter) trip(r time.Duration, blocked float64) {
+	if r == 0 {
+		return
+	}
+	if m.least == 0 || r < m.least {
+		m.least = r
+	}
+	if blocked >= quietBelow || r < 2*m.leastTrip()+10*time.Millisecond {
+		m.longer = 0
+		return
+	}
+	if m.longer++; m.longer == 1 || r < m.longest {
+		m.longest = r
+	}
+	if m.longer >= longerTicks {
+		m.least, m.before, m.longer = m.longest, 0, 0
 	}
 }
 

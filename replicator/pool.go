@@ -154,7 +154,7 @@ func (p *pool) sample(now time.Time, d time.Duration) {
 	s.Open = min(p.wanted, 1+len(p.members))
 	used := slices.Clone(p.members[:max(0, s.Open-1)])
 	p.mu.Unlock()
-	p.meter.look(p.conn.qc, used, now)
+	p.meter.look(p.conn.qc, used, now, s.Blocked)
 	s.RTT, s.Least, s.Loss = p.meter.rtt, p.meter.leastTrip(), p.meter.smooth
 	n := 1
 	if p.most > 1 {

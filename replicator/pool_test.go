@@ -254,3 +254,22 @@ func TestJoinIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// TestPathGetsLonger: a link that was near and quiet finds that its path has become a
+// long bad one, and opens connections when there is something to send.
+func TestPathGetsLonger(t *testing.T) {
+	inBubble(t, relay.Settings{Delay: 100 * time.Microsecond}, usEu, func(ms *mesh) {
+		ms.limits = Limits{Connections: 8}
+		ms.start()
+		us, eu := ms.nodes["us"], ms.nodes["eu"]
+		us.create(orders, 1)
+		us.produce(orders, 0, 1, 1000)
+		ms.until("copied", 10*time.Second, func() bool { return copied(us, eu, orders, 0) })
+		ms.cut("us", "eu", relay.Settings{Delay: 100 * time.Millisecond, Loss: .01})
+		time.Sleep(20 * time.Second)
+		for range 80 {
+			us.produce(orders, 0, 10, 100_000)
+		}
+		ms.until("all connections are used", 30*time.Second, func() bool { return us.connections("eu") == 8 })
+	})
+}

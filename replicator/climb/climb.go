@@ -108,7 +108,7 @@ func (c *Climber) Step(s Sample) int {
 	took := s.At.Sub(c.last).Seconds()
 	c.last = s.At
 	switch {
-	case s.Least > 0 && s.Least < nearRTT && s.Loss < nearLoss:
+	case s.Least > 0 && s.Least < nearRTT && s.RTT < 5*nearRTT && s.Loss < nearLoss:
 		if c.n > 1 {
 			c.give(1, s.At)
 		}
