@@ -76,6 +76,7 @@ type PlanEdge struct {
 	From      rhumb.RegionName `json:"from"`
 	To        rhumb.RegionName `json:"to"`
 	Forward   bool             `json:"forward,omitempty"`
+	Gone      bool             `json:"gone,omitempty"`
 	Start     Start            `json:"start"`
 	Rate      int64            `json:"rate,omitempty"`
 }

@@ -282,7 +282,7 @@ func TestPlanTellsWhatATopicsOwnTopologyTakesAway(t *testing.T) {
 		t.Errorf("kept local: %q", p.Warnings)
 	}
 	p = with(`,"topics":{"audit":{"topology":{"fan-out":{"from":"us","to":["eu","ap"]}}}}`)
-	if got, want := edgeTexts(p.Edges), []string{"remove n/audit eu>us", "add n/audit us>ap"}; !slices.Equal(got, want) {
+	if got, want := edgeTexts(p.Edges), []string{"remove n/audit eu>us", "add n/audit us>ap", "change n/audit us>eu"}; !slices.Equal(got, want) {
 		t.Errorf("an edge that stays is no new one: edges %q, want %q", got, want)
 	}
 	a.applied(`{"tenants":{"acme":{"namespaces":{"n":{"topology":{"full-mesh":["us","eu"]},"topics":{"audit":{"topology":{"full-mesh":[]}}}}}}}}`, false)

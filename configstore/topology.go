@@ -91,6 +91,9 @@ type Edge struct {
 	From, To rhumb.RegionName
 	// Forward: records of other origins flow too, not only From's own.
 	Forward bool
+	// Gone: what regions published that are removed from the mesh flows too, from
+	// whoever has it. The shape would have brought it to To from the region itself.
+	Gone bool
 	// Start is where the edge starts at a partition that it has not carried yet.
 	Start Start
 	// Rate limits what the edge carries, in bytes per second. Zero: no limit.
@@ -137,7 +140,7 @@ func (t *Topology) compile() []Edge {
 	var edges []Edge
 	for _, e := range t.shape().edges(t) {
 		edges = append(edges, Edge{
-			From: e.From, To: e.To, Forward: e.Forward,
+			From: e.From, To: e.To, Forward: e.Forward, Gone: t.gathers(),
 			Start: cmp.Or(e.Start, t.Start, StartEarliest),
 			Rate:  cmp.Or(e.Rate, t.Rate).bytes(),
 		})
@@ -145,6 +148,18 @@ func (t *Topology) compile() []Edge {
 	slices.SortFunc(edges, compareEdges)
 	return edges
 }
+
+// gathers reports whether the shape has an edge to a region from each region that
+// publishes. Where records of a removed one were on their way, or to a region that is
+// rebuilt or joins later, the others then stand in for it. A fan-out brings its
+// source's records only, and custom edges say themselves whether they forward.
+func (t *Topology) gathers() bool {
+	return t.FullMesh != nil || t.ActiveStandby != nil || t.FanIn != nil
+}
+
+// Brings reports whether the edge carries records of an origin that is neither From
+// nor To; gone says that the origin's region was removed from the mesh.
+func (e *Edge) Brings(gone bool) bool { return e.Forward || e.Gone && gone }
 
 // compareEdges orders by tenant, namespace, topic, from, to: the identity of an edge.
 func compareEdges(a, b Edge) int {

@@ -30,7 +30,7 @@ func TestFullMeshCompilesToAllPairs(t *testing.T) {
 		}
 		pairs := map[[2]rhumb.RegionName]bool{}
 		for _, e := range edges {
-			if e.From == e.To || e.Forward || e.Start != StartEarliest || e.Tenant != "t" || e.Namespace != "n" {
+			if e.From == e.To || e.Forward || !e.Gone || e.Start != StartEarliest || e.Tenant != "t" || e.Namespace != "n" {
 				rt.Fatalf("edge %+v", e)
 			}
 			if !slices.Contains(regions, e.From) || !slices.Contains(regions, e.To) {

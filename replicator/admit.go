@@ -23,7 +23,7 @@ func (c *conn) admit(o *wire.Open) (rhumb.PartitionRef, wire.Code, string) {
 	switch {
 	case !edge:
 		return none, wire.CodeForbidden, fmt.Sprintf("no edge leads here from region %s, as far as is known here", c.link.name)
-	case o.Region != c.link.number && o.Region != c.m.cfg.Self.Number && !in.Forward:
+	case o.Region != c.link.number && o.Region != c.m.cfg.Self.Number && !in.Brings(c.m.isGone(o.Region)):
 		return none, wire.CodeForbidden, fmt.Sprintf("records of region %d come from region %s, whose edge to here does not forward", o.Region, c.link.name)
 	case o.Deletions < count:
 		return none, wire.CodeDeleted, fmt.Sprintf("the topic was deleted under count %d, this life was born under %d", count, o.Deletions)

@@ -546,6 +546,18 @@ func (p *fakePolicy) Owner(n rhumb.RegionNumber) (configstore.Owner, bool) {
 	return configstore.Owner{}, false
 }
 
+func (p *fakePolicy) Owners() (all []configstore.Owner) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, o := range p.gone {
+		all = append(all, o)
+	}
+	for _, r := range p.regions {
+		all = append(all, configstore.Owner{Name: r.Name, Number: r.Number})
+	}
+	return all
+}
+
 func (p *fakePolicy) Edges() []configstore.Edge {
 	p.mu.Lock()
 	defer p.mu.Unlock()

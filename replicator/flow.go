@@ -209,12 +209,10 @@ func (f *flow) awaitEarlier(ctx context.Context, c *conn, opened func()) (func()
 	}
 }
 
-var errUnheard = rhumb.Errorf(rhumb.KindUnsupported, "the peer's version takes no records of other origins")
-
-// unheard notes that the peer does not know sessions of other origins.
-func (f *flow) unheard() {
+// unheard notes that the peer does not know sessions of such an origin.
+func (f *flow) unheard(err error) {
 	f.mu.Lock()
-	f.status.err, f.status.errAt = errUnheard, time.Now()
+	f.status.err, f.status.errAt = err, time.Now()
 	f.mu.Unlock()
 	f.become(SessionStalled)
 }

@@ -138,8 +138,8 @@ func (l *link) nextDue(c *conn) *flow {
 		if l.flows[f.source.key()] != f {
 			continue // ended meanwhile
 		}
-		if f.forwards() && c.features&featureForward == 0 {
-			f.unheard()
+		if err := l.unheard(f, c); err != nil {
+			f.unheard(err)
 			continue
 		}
 		if f.paused {

@@ -19,9 +19,13 @@ const featureForward uint64 = 1 << 0
 // its hello how many it takes. A side that is set to one connection does not.
 const featureStrands uint64 = 1 << 1
 
+// featureGone says that a side takes records of regions that were removed from the
+// mesh over edges that bring those, and do not forward others.
+const featureGone uint64 = 1 << 2
+
 // Features of this version's links. A peer that requires others is refused.
 const (
-	featuresOptional        = featureForward
+	featuresOptional        = featureForward | featureGone
 	featuresRequired uint64 = 0
 )
 

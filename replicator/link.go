@@ -53,6 +53,7 @@ type link struct {
 type linkPolicy struct {
 	geo     []string
 	out, in map[scope]configstore.Edge
+	gone    map[rhumb.RegionNumber]bool // regions that were removed; never changed
 	// rebuilt: this region or the peer came back from nothing once. Others may hold
 	// what it wrote before that.
 	rebuilt bool

@@ -240,7 +240,8 @@ func (m *Manager) reconcile(ctx context.Context) {
 	}
 	links := m.sorted()
 	m.mu.Unlock()
-	m.origins.setPolicy(edges, regions, links, base)
+	gone := goneOf(m.cfg.Policy.Owners())
+	m.origins.setPolicy(originPolicy{edges: edges, regions: regions, gone: gone, links: links}, base)
 	rebuilt := slices.ContainsFunc(regions, func(r configstore.Region) bool { return r.Name == m.cfg.Self.Name && r.Rebuilds > 0 })
 	for _, l := range links {
 		n := int64(len(links))
@@ -249,7 +250,7 @@ func (m *Manager) reconcile(ctx context.Context) {
 		i := slices.IndexFunc(regions, func(r configstore.Region) bool { return r.Name == l.name })
 		out, in := edgesBetween(edges, m.cfg.Self.Name, l.name)
 		l.setPauses(pauses[l.name])
-		l.setPolicy(linkPolicy{geo: regions[i].Geo, out: out, in: in, rebuilt: rebuilt || regions[i].Rebuilds > 0})
+		l.setPolicy(linkPolicy{geo: regions[i].Geo, out: out, in: in, gone: gone, rebuilt: rebuilt || regions[i].Rebuilds > 0})
 		l.setSources(sources, base)
 	}
 }

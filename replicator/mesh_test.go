@@ -75,7 +75,7 @@ func newMesh(t testing.TB, s relay.Settings, names ...rhumb.RegionName) *mesh {
 
 func (ms *mesh) add(name rhumb.RegionName) *node {
 	ms.t.Helper()
-	number := rhumb.RegionNumber(len(ms.nodes) + 1)
+	number := rhumb.RegionNumber(len(ms.nodes) + len(ms.policy.gone) + 1) // none is given twice
 	n := &node{mesh: ms, self: Identity{Mesh: ms.id, Name: name, Number: number, Data: rhumb.NewUUID()},
 		addr: &net.UDPAddr{IP: net.IPv4(1, 0, 0, byte(number)), Port: 7650}, region: newFakeRegion(number), policy: ms.policy,
 		certs: ms.certificate(ms.ca, name), logs: &logBuffer{}}
@@ -83,6 +83,8 @@ func (ms *mesh) add(name rhumb.RegionName) *node {
 		return net.ResolveUDPAddr("udp", addr)
 	}
 	ms.nodes[name] = n
+	ms.policy.mu.Lock()
+	defer ms.policy.mu.Unlock()
 	ms.policy.regions = append(ms.policy.regions, configstore.Region{Name: name, Number: number, DataUUID: n.self.Data, Geo: []string{n.addr.String()}})
 	return n
 }

@@ -16,6 +16,8 @@ type Policy interface {
 	// Owner says whose a region number is or was; a region that was removed is gone:
 	// nothing comes from it any more.
 	Owner(rhumb.RegionNumber) (configstore.Owner, bool)
+	// Owners gives those of all numbers, in no order.
+	Owners() []configstore.Owner
 	Edges() []configstore.Edge
 	TopicDoc(rhumb.Topic) (configstore.Topic, bool)
 	// Subscribe has fn called after each change. fn does not block.

@@ -23,6 +23,7 @@ type origins struct {
 	scopeOf func(rhumb.Topic) scope
 	edges   map[scope][]configstore.Edge
 	numbers map[rhumb.RegionNumber]rhumb.RegionName
+	gone    map[rhumb.RegionNumber]bool
 	links   map[rhumb.RegionName]*link
 	routes  map[routeKey][]reach // by policy, filled as asked; forgotten with each change
 	choices map[originKey]*choice
@@ -59,21 +60,30 @@ func (o *origins) init(self Identity, scopeOf func(rhumb.Topic) scope) {
 	o.self, o.scopeOf, o.choices = self, scopeOf, map[originKey]*choice{}
 }
 
+// originPolicy is what the policy says of paths.
+type originPolicy struct {
+	edges   []configstore.Edge
+	regions []configstore.Region
+	gone    map[rhumb.RegionNumber]bool // regions that were removed
+	links   []*link
+}
+
 // setPolicy takes over what paths there are, and forgets choices of partitions that
 // are gone.
-func (o *origins) setPolicy(edges []configstore.Edge, regions []configstore.Region, links []*link, base map[rhumb.PartitionRef]*source) {
+func (o *origins) setPolicy(p originPolicy, base map[rhumb.PartitionRef]*source) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.gone = p.gone
 	o.edges, o.routes = map[scope][]configstore.Edge{}, map[routeKey][]reach{}
-	for _, e := range edges {
+	for _, e := range p.edges {
 		s := scope{e.Tenant, e.Namespace, e.Topic}
 		o.edges[s] = append(o.edges[s], e)
 	}
 	o.numbers, o.links = map[rhumb.RegionNumber]rhumb.RegionName{}, map[rhumb.RegionName]*link{}
-	for i := range regions {
-		o.numbers[regions[i].Number] = regions[i].Name
+	for i := range p.regions {
+		o.numbers[p.regions[i].Number] = p.regions[i].Name
 	}
-	for _, l := range links {
+	for _, l := range p.links {
 		o.links[l.name] = l
 	}
 	for key := range o.choices {
@@ -101,12 +111,23 @@ func (o *origins) reaches(s scope, origin rhumb.RegionNumber) []reach {
 		if d, ok := far[e.From]; ok {
 			r.hops, r.gets = d+1, d > 0
 		}
-		if e.From == from || e.Forward || origin == o.self.Number {
+		if from == "" {
+			r.gets = o.hears(s, e.From, origin)
+		}
+		if e.From == from || e.Brings(o.gone[origin]) || origin == o.self.Number {
 			all = append(all, r)
 		}
 	}
 	o.routes[key] = all
 	return all
+}
+
+// hears reports whether a region may get records of an origin that has no region from
+// others than this one. The caller holds mu.
+func (o *origins) hears(s scope, name rhumb.RegionName, origin rhumb.RegionNumber) bool {
+	return slices.ContainsFunc(o.edges[s], func(e configstore.Edge) bool {
+		return e.To == name && e.From != o.self.Name && e.Brings(o.gone[origin])
+	})
 }
 
 // distances gives how many edges lie between an origin and each region that gets its

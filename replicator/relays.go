@@ -30,7 +30,8 @@ func (s *source) copyOf(origin rhumb.RegionNumber, life rhumb.Life) *source {
 }
 
 // carries reports whether records of an origin that this region holds copies of go
-// to the peer over an edge: all, if it forwards. What a rebuilt region wrote before
+// to the peer over an edge: all, if it forwards; those of a region that was removed
+// also over others, where the policy would have brought them. What a rebuilt region wrote before
 // goes to it over any edge that leads to it, and from it over any that leads from
 // it; its present life is never offered to a region that was not rebuilt.
 func (l *link) carries(e configstore.Edge, origin rhumb.RegionNumber) bool {
@@ -40,7 +41,7 @@ func (l *link) carries(e configstore.Edge, origin rhumb.RegionNumber) bool {
 	case l.number:
 		return l.rebuilt
 	}
-	return e.Forward
+	return e.Brings(l.gone[origin])
 }
 
 // relays makes a flow for each life that the partition has a copy of and the edge
@@ -63,7 +64,7 @@ func (l *link) relays(base *source, e configstore.Edge, st *partitionState, by *
 }
 
 // mayRelay reports whether an edge may carry lives of other logs.
-func (l *link) mayRelay(e configstore.Edge) bool { return e.Forward || l.rebuilt }
+func (l *link) mayRelay(e configstore.Edge) bool { return l.rebuilt || e.Brings(len(l.gone) > 0) }
 
 // wake is called when a partition has something that may leave, of any life; by is
 // the flow that saw it, nil if none did: then also flows that rest go on at once.

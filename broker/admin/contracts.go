@@ -169,6 +169,7 @@ type Edge struct {
 	Topic     rhumb.TopicName // empty: the namespace's topics without a topology of their own
 	From, To  rhumb.RegionName
 	Forward   bool
+	Gone      bool
 	Start     string // of partitions that it has not carried yet: earliest or latest
 	Rate      int64  // bytes per second, 0: no limit
 }

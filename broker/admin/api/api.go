@@ -97,6 +97,8 @@ type Edge struct {
 	From    rhumb.RegionName `json:"from"`
 	To      rhumb.RegionName `json:"to"`
 	Forward bool             `json:"forward"`
+	// Gone: records of regions that were removed from the mesh flow on it too.
+	Gone bool `json:"gone,omitempty"`
 	// Start is where the edge begins at a partition that it has not carried yet:
 	// earliest or latest.
 	Start string `json:"start,omitempty"`

@@ -90,17 +90,23 @@ func edgeText(c configstore.EdgeChange) string {
 	if e.Topic != "" {
 		name += "/" + string(e.Topic)
 	}
-	text := fmt.Sprintf("%s: %s -> %s  %s", name, e.From, e.To, traitsText(e))
+	gone := c.Action == configstore.ActionChange && c.Before.Gone != e.Gone
+	text := fmt.Sprintf("%s: %s -> %s  %s", name, e.From, e.To, traitsText(e, gone))
 	if c.Action == configstore.ActionChange {
-		text += "  (was: " + traitsText(*c.Before) + ")"
+		text += "  (was: " + traitsText(*c.Before, gone) + ")"
 	}
 	return text
 }
 
-func traitsText(e configstore.PlanEdge) string {
+// traitsText says how an edge carries; with gone also, whether what removed regions
+// published comes over it, which follows from the shape.
+func traitsText(e configstore.PlanEdge, gone bool) string {
 	traits := []string{"start " + string(e.Start)}
 	if e.Forward {
 		traits = append(traits, "forward")
+	}
+	if gone && e.Gone {
+		traits = append(traits, "records of removed regions too")
 	}
 	if e.Rate > 0 {
 		traits = append(traits, "at most "+limitText(e.Rate))

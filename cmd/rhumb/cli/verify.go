@@ -144,19 +144,27 @@ func reportTable(w io.Writer, r verify.Report) {
 
 // aloneText tells of records that no link brings to the other region.
 func aloneText(r verify.Report) (text string) {
-	all := map[string]int64{}
+	earlier, removed := map[string]int64{}, map[string]int64{}
 	for _, o := range r.Origins {
+		of := earlier
+		if o.Name == "" {
+			of = removed
+		}
 		for region, n := range o.Alone {
-			all[region] += n
+			of[region] += n
 		}
 	}
-	for _, region := range sortedKeys(all) {
-		other := r.A
-		if region == r.A {
-			other = r.B
+	tell := func(all map[string]int64, what string) {
+		for _, region := range sortedKeys(all) {
+			other := r.A
+			if region == r.A {
+				other = r.B
+			}
+			text += fmt.Sprintf(", but for %d records of %s that %s has and no link brings to %s", all[region], what, region, other)
 		}
-		text += fmt.Sprintf(", but for %d records of earlier lives that %s has and no link brings to %s", all[region], region, other)
 	}
+	tell(earlier, "earlier lives")
+	tell(removed, "removed regions")
 	return text
 }
 

@@ -196,7 +196,7 @@ func (s *Server) regions() []admin.RegionEntry {
 func (s *Server) edges() []admin.Edge {
 	var out []admin.Edge
 	for _, e := range s.room.view.Edges() {
-		out = append(out, admin.Edge{Tenant: e.Tenant, Namespace: e.Namespace, Topic: e.Topic, From: e.From, To: e.To, Forward: e.Forward,
+		out = append(out, admin.Edge{Tenant: e.Tenant, Namespace: e.Namespace, Topic: e.Topic, From: e.From, To: e.To, Forward: e.Forward, Gone: e.Gone,
 			Start: string(e.Start), Rate: e.Rate})
 	}
 	return out

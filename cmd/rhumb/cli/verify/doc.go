@@ -35,7 +35,7 @@
 // # Result
 //
 // Equal: all that could be compared is. Incomplete: so it is, but one side has
-// records of earlier lives that no link brings to the other one. Differs: at least one record is missing,
+// records of earlier lives, or of removed regions of which the other has some, that no link brings to the other one. Differs: at least one record is missing,
 // extra, out of order or different. Unknown: nothing differs, but something that
 // should have been compared could not be.
 package verify

@@ -124,9 +124,19 @@ func (j *job) oneSided(ctx context.Context, known [2]bool) error {
 		}
 		j.skip()
 		return nil
-	case !flows(j.r.edges, j.topic, j.out.Name, lacking.Name):
+	case !j.carried(lacks):
 		j.out.State, j.out.NoEdgeTo = Skipped, lacking.Name
 		j.out.Note = fmt.Sprintf("no edge brings records of %s to %s", j.originName(), lacking.Name)
+		if j.removed() {
+			n, err := j.held(ctx, has, rhumb.NoOffset)
+			if err != nil {
+				return err
+			}
+			if n > 0 {
+				j.out.Uncarried = map[string]int64{j.r.names[lacks]: n}
+				j.out.Note = j.uncarriedNote()
+			}
+		}
 	default:
 		j.out.State = Unknown
 		if err := j.countLate(ctx, lacks, rhumb.NoOffset); err != nil {

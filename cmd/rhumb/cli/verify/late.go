@@ -10,13 +10,25 @@ import (
 
 // carried reports whether the edges bring the job's records to a side: from their
 // origin, over edges that forward where more than one is needed; and what a region
-// published before it was rebuilt back to it, from the other side.
+// published before it was rebuilt back to it, from the other side. So it is with
+// those of a region that was removed, over the edges that bring such records.
 func (j *job) carried(to int) bool {
+	if j.removed() {
+		return inherits(j.r.edges, j.topic, j.r.info[1-to].Name, j.r.info[to].Name)
+	}
 	from := j.out.Name
 	if j.key.region == j.r.info[to].Number {
 		from = j.r.info[1-to].Name
 	}
 	return flows(j.r.edges, j.topic, from, j.r.info[to].Name)
+}
+
+// removed reports whether the job's origin is a region that the mesh has no more.
+func (j *job) removed() bool { return j.out.Name == "" }
+
+// inherits reports whether edges bring what a region holds of a removed one to another.
+func inherits(edges api.EdgeList, t rhumb.Topic, from, to rhumb.RegionName) bool {
+	return spreads(edges, t, from, to, func(e api.Edge) bool { return e.Forward || e.Gone })
 }
 
 // behind counts what one side holds and the other one does not account for: it is
@@ -30,6 +42,9 @@ func (j *job) behind(ctx context.Context) error {
 		case j.carried(i):
 			return j.countLate(ctx, i, j.at[i].Watermark)
 		case j.key.region == j.r.info[i].Number:
+			return j.countAlone(ctx, 1-i, j.at[i].Watermark)
+		case j.removed() && j.at[i].Watermark >= 0: // it got some of it, and nothing brings the rest
+			j.out.Note = fmt.Sprintf("%s, which was removed: no edge brings the rest of it to %s", j.originName(), j.r.names[i])
 			return j.countAlone(ctx, 1-i, j.at[i].Watermark)
 		}
 		n, err := j.held(ctx, 1-i, j.at[i].Watermark)

@@ -187,6 +187,12 @@ func (r *runner) shared(t rhumb.Topic) bool {
 // flows reports whether records published in one region are meant to reach
 // another: over one edge, then over any that forward.
 func flows(edges api.EdgeList, t rhumb.Topic, from, to rhumb.RegionName) bool {
+	return spreads(edges, t, from, to, func(e api.Edge) bool { return e.From == from || e.Forward })
+}
+
+// spreads reports whether edges of a topic that carry something lead from one region
+// to another.
+func spreads(edges api.EdgeList, t rhumb.Topic, from, to rhumb.RegionName, carries func(api.Edge) bool) bool {
 	var own rhumb.TopicName
 	if slices.Contains(edges.OwnTopology, t.String()) {
 		own = t.Name
@@ -198,7 +204,7 @@ func flows(edges api.EdgeList, t rhumb.Topic, from, to rhumb.RegionName) bool {
 			if e.Tenant != t.Tenant || e.Namespace != t.Namespace || e.Topic != own || !reached[e.From] || reached[e.To] {
 				continue
 			}
-			if e.From == from || e.Forward {
+			if carries(e) {
 				reached[e.To], grown = true, true
 			}
 		}
@@ -367,7 +373,9 @@ func (r *runner) reached(t rhumb.Topic, start, now measured) bool {
 				if name == r.info[to].Name { // of before it was rebuilt: it comes back from here
 					name = r.info[from].Name
 				}
-				if last < 0 || start.gone[place{n, life{o.Region, o.Life}}] || !flows(r.edges, t, name, r.info[to].Name) {
+				brought := name != "" && flows(r.edges, t, name, r.info[to].Name) ||
+					name == "" && inherits(r.edges, t, r.info[from].Name, r.info[to].Name)
+				if last < 0 || start.gone[place{n, life{o.Region, o.Life}}] || !brought {
 					continue
 				}
 				there, known := origin(now.follow[to], n, life{o.Region, o.Life})
