@@ -8,14 +8,19 @@ import (
 )
 
 // writeOut replaces what a person may write shorter than it is stored: retention
-// as a duration (retention: 30d), and its bounds as texts with units (ms: 30d,
-// bytes: 10GB). What is stored has one way to be written.
+// as a duration (retention: 30d) or -1 for no limit of time, and its bounds as texts
+// with units (ms: 30d, bytes: 10GB). What is stored has one way to be written.
 func writeOut(kind docKind, o object) error {
 	if kind != kindNamespace && kind != kindTopic {
 		return nil
 	}
 	if err := writeOutRetention(o, "retention"); err != nil {
 		return err
+	}
+	if b, ok := o["backlog"].(object); ok {
+		if err := checkHold(b); err != nil {
+			return err
+		}
 	}
 	regions, _ := o["regions"].(object)
 	for _, name := range slices.Sorted(maps.Keys(regions)) {
@@ -28,16 +33,34 @@ func writeOut(kind docKind, o object) error {
 	return nil
 }
 
+// noLimit is how a bound is written that is none.
+const noLimit = "-1"
+
 func writeOutRetention(in object, field string) error {
-	if text, ok := in["retention"].(string); ok {
-		in["retention"] = object{"ms": text}
-		if err := writeOutBounds(in["retention"].(object), field, ""); err != nil {
-			return err
+	switch r := in["retention"].(type) {
+	case string:
+		in["retention"] = object{"ms": r}
+		return writeOutBounds(in["retention"].(object), field, "")
+	case json.Number:
+		if r != noLimit {
+			return invalid(field, "must be a length of time such as 7d or 12h, bounds such as {ms: 7d, bytes: 10GB}, or -1 for no limit, not %s", r)
 		}
+		in["retention"] = object{"ms": r}
+	case object:
+		return writeOutBounds(r, field, ".ms")
+	}
+	return nil
+}
+
+// checkHold refuses a hold that is no length of time, with its field.
+func checkHold(backlog object) error {
+	hold, there := backlog["hold"]
+	if !there || hold == nil {
 		return nil
 	}
-	if r, ok := in["retention"].(object); ok {
-		return writeOutBounds(r, field, ".ms")
+	var p Period
+	if text, ok := hold.(string); !ok || p.UnmarshalText([]byte(text)) != nil {
+		return invalid("backlog.hold", "must be a length of time such as 7d, 36h or 90m, not %v", hold)
 	}
 	return nil
 }
@@ -45,6 +68,11 @@ func writeOutRetention(in object, field string) error {
 // writeOutBounds replaces the texts of one retention; msField follows the field
 // in a refusal of its time.
 func writeOutBounds(r object, field, msField string) error {
+	for _, bound := range []string{"ms", "bytes"} {
+		if r[bound] == noLimit {
+			r[bound] = json.Number(noLimit)
+		}
+	}
 	if text, ok := r["ms"].(string); ok {
 		d, err := ParseDuration(text)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -250,6 +251,25 @@ func TestUnitsAreRead(t *testing.T) {
 	for _, text := range []string{"", "MB", "-1", "1.5GB", "9223372036854775807KB", "1 PB"} {
 		if got, err := ParseBytes(text); err == nil {
 			t.Errorf("%q is %v", text, got)
+		}
+	}
+}
+
+// TestRetentionWithoutALimit: -1, as a number or a text, for the time or a bound.
+func TestRetentionWithoutALimit(t *testing.T) {
+	for text, want := range map[string]string{
+		`-1`:                     `{"ms":-1}`,
+		`"-1"`:                   `{"ms":-1}`,
+		`{"ms":"-1","bytes":-1}`: `{"bytes":-1,"ms":-1}`,
+	} {
+		n, err := ReadInput[Namespace]([]byte(`{"topology":{"full-mesh":["a"]},"retention":` + text + `}`))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		short, err := ReadInput[Namespace]([]byte(`{"topology":{"full-mesh":["a"]},"retention":` + want + `}`))
+		if err != nil || !reflect.DeepEqual(n.Retention, short.Retention) {
+			t.Errorf("%s is %+v, want %+v (%v)", text, n.Retention, short.Retention, err)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (m *Mesh) leave(sa *Region) {
 		writing.checkStored(r)
 	}
 	m.Flow("us", "eu", "ap")
-	m.tells(0, []string{"removed region sa; number 4 is retired", "something answers"}, "region", "remove", "sa")
+	m.tells(0, []string{"removed region sa; number 4 is retired", "something answers", "it does not start again"}, "region", "remove", "sa")
 
 	Until(m.t, "sa says that it was removed", func() bool { return slices.Contains(m.problems("sa"), "registration: removed") })
 	if code := Ready(sa.Admin); code != http.StatusServiceUnavailable {

@@ -82,7 +82,7 @@ func resolve(a *asking, c *cobra.Command, conn *client.Client, at rhumb.Partitio
 		}
 	}
 	if seen == nil {
-		return nothingDiverged(c, conn, at)
+		return nothingDiverged(a, c, conn, at)
 	}
 	done, err := conn.NewLife(c.Context(), at, api.NewLifeRequest{Life: &seen.Life, DryRun: !yes})
 	if err != nil {
@@ -98,7 +98,7 @@ func resolve(a *asking, c *cobra.Command, conn *client.Client, at rhumb.Partitio
 	return nil
 }
 
-func nothingDiverged(c *cobra.Command, conn *client.Client, at rhumb.Partition) error {
+func nothingDiverged(a *asking, c *cobra.Command, conn *client.Client, at rhumb.Partition) error {
 	t, err := conn.Describe(c.Context(), at.Topic)
 	if err != nil {
 		return err
@@ -107,7 +107,14 @@ func nothingDiverged(c *cobra.Command, conn *client.Client, at rhumb.Partition) 
 		return rhumb.Errorf(rhumb.KindNotFound, "topic %s has partitions 0 to %d", at.Topic.Short(), t.Partitions-1)
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "rhumb: partition %d of %s is not diverged, as far as the links of this region have found since it started: nothing to do\n", at.Index, at.Topic.Short())
-	return nil
+	if a.format.String() == "table" {
+		return nil
+	}
+	whole := api.NewLife{Diverged: api.Diverged{Topic: t.Topic.Topic, Partition: at.Index, Destinations: []api.DivergedDestination{}}, Last: rhumb.NoOffset, Exact: true}
+	if i := int(at.Index); i < len(t.Logs) { // the life keeps all that it has
+		whole.Life, whole.End, whole.Last = t.Logs[i].Life, t.Logs[i].End, t.Logs[i].End-1
+	}
+	return a.print(c.OutOrStdout(), whole, nil)
 }
 
 func newLifeText(w io.Writer, r api.NewLife) {

@@ -76,11 +76,34 @@ func readFields(c *cobra.Command, file, such string, limit int) (*documentFile, 
 	if err := in.Decode(&second); err != io.EOF {
 		return nil, nil, d.refuse(max(1, second.Line), "a second document begins: want one")
 	}
+	if n := textKeys(d.root); n != nil {
+		return nil, nil, d.refuse(n.Line, "a name must be text, not a list or fields")
+	}
 	fields := map[string]any{}
 	if err := d.root.Decode(&fields); err != nil {
 		return nil, nil, rhumb.Errorf(rhumb.KindInvalid, "%s: %s", file, oneLine(err))
 	}
 	return d, fields, nil
+}
+
+// textKeys makes each key the text that is written, also one that YAML would read as a
+// number or as true: keys are names. It gives the first one that is no text at all.
+func textKeys(n *yaml.Node) (bad *yaml.Node) {
+	for i, c := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 {
+			switch {
+			case c.Kind == yaml.AliasNode || c.Tag == "!!merge":
+			case c.Kind != yaml.ScalarNode:
+				return c
+			default:
+				c.Tag, c.Style = "!!str", yaml.DoubleQuotedStyle
+			}
+		}
+		if bad := textKeys(c); bad != nil {
+			return bad
+		}
+	}
+	return nil
 }
 
 func (d *documentFile) encode(fields map[string]any) (err error) {

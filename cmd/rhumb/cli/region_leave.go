@@ -178,7 +178,7 @@ func regionRemove(w *regionWork) *cobra.Command {
 					return err
 				}
 				was.Region.Name = name // which is in the key
-				warnRunning(c, was.Region)
+				warnRunning(c, was.Region, "it refuses producers from now on; stop it, it does not start again")
 				return w.print(c.OutOrStdout(), was, func(out io.Writer) {
 					fmt.Fprintf(out, "removed region %s; number %d is retired\n", name, was.Number)
 					if was.Forced {

@@ -41,7 +41,7 @@ func regionReplace(w *regionWork) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			warnRunning(c, r)
+			warnRunning(c, r, "its data directory is not gone; stop it first")
 			if !yes {
 				return w.planReplace(c, r)
 			}
@@ -113,9 +113,10 @@ func (w *regionWork) planReplace(c *cobra.Command, r configstore.Region) error {
 	return &toldError{exitFailed}
 }
 
-// warnRunning says if somebody listens where the region does. It is no refusal: what
-// answers may be a load balancer, or another process.
-func warnRunning(c *cobra.Command, r configstore.Region) {
+// warnRunning says if somebody listens where the region does, and then what follows if
+// that is the region. It is no refusal: what answers may be a load balancer, or
+// another process.
+func warnRunning(c *cobra.Command, r configstore.Region, then string) {
 	for _, protocol := range slices.Sorted(maps.Keys(r.Addresses)) {
 		for _, addr := range r.Addresses[protocol] {
 			conn, err := net.DialTimeout("tcp", addr, answerWait)
@@ -123,8 +124,8 @@ func warnRunning(c *cobra.Command, r configstore.Region) {
 				continue
 			}
 			conn.Close()
-			fmt.Fprintf(c.ErrOrStderr(), "rhumb: warning: something answers at %s, an address of region %s: if that is the region, its data directory is not gone; stop it first\n",
-				addr, r.Name)
+			fmt.Fprintf(c.ErrOrStderr(), "rhumb: warning: something answers at %s, an address of region %s: if that is the region, %s\n",
+				addr, r.Name, then)
 			return
 		}
 	}

@@ -98,6 +98,7 @@ func (a *asking) planFigures(ctx context.Context, conn *client.Client, p *config
 		out = append(out, f)
 	}
 	p.Warnings = append(p.Warnings, standbyWarnings(p, regions)...)
+	p.Warnings = append(p.Warnings, a.activeWarnings(ctx, conn, p)...)
 	return out
 }
 
@@ -314,4 +315,35 @@ func standbyWarnings(p *configstore.Plan, regions map[rhumb.RegionName]*regionFi
 
 func holdsOwn(log api.Partition) bool {
 	return slices.ContainsFunc(log.Origins, func(o api.Origin) bool { return o.Own && o.LastRecord >= log.LogStart })
+}
+
+// activeWarnings names regions that are to take producers and cannot be reached now.
+func (a *asking) activeWarnings(ctx context.Context, conn *client.Client, p *configstore.Plan) (out []string) {
+	for _, s := range p.Steps {
+		i := slices.IndexFunc(s.Changes, func(f configstore.FieldChange) bool { return f.Field == "topology.active-standby.active" })
+		var active rhumb.RegionName
+		if i < 0 || s.Kind != "namespace" || json.Unmarshal(s.Changes[i].After, &active) != nil || active == "" {
+			continue
+		}
+		if err := a.reachable(ctx, conn, active); err != nil {
+			out = append(out, fmt.Sprintf("region %s, the active one of namespace %s from then on, cannot be reached: nobody takes producers there until it is back (%v)", active, s.Name, err))
+		}
+	}
+	return out
+}
+
+// reachable asks a region for itself.
+func (a *asking) reachable(ctx context.Context, conn *client.Client, name rhumb.RegionName) error {
+	ctx, cancel := context.WithTimeout(ctx, figuresWait)
+	defer cancel()
+	known, err := conn.Regions(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(known, func(r api.RegionEntry) bool { return r.Name == name })
+	if i < 0 {
+		return fmt.Errorf("it is not known where it was asked")
+	}
+	_, err = a.info(ctx, known[i])
+	return err
 }

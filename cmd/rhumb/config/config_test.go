@@ -103,6 +103,8 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 
 func TestRefusalsNameLineAndField(t *testing.T) {
 	for text, want := range map[string][]string{
+		minimal + "limits: [1, 2]\n":                                                                        {"line 3: has a list, and must have fields"},
+		minimal + "listeners: {a: b}\n":                                                                     {"has fields, and must have a list"},
 		"regoin: {name: us}\n":                                                                              {"line 1", "no such key: regoin"},
 		"region:\n  name: us\n  nmae: x\n":                                                                  {"line 3", "no such key: nmae"},
 		"data_dir: /d\nregion: {name: US}\n":                                                                {"line 2", "region.name", "[a-z]"},

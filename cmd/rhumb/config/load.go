@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -93,9 +94,38 @@ func cleanYAML(err error) string {
 		if before, _, ok := strings.Cut(line, " not found in type "); ok {
 			line = strings.Replace(before, "field ", "no such key: ", 1)
 		}
+		line = mistyped.ReplaceAllStringFunc(line, sayTypes)
 		out = append(out, line)
 	}
 	return strings.Join(out, "; ")
+}
+
+// mistyped is how the decoder says that a value is of another type than a key wants.
+var mistyped = regexp.MustCompile("cannot unmarshal !!([a-z]+)( `[^`]*`)? into (.+)$")
+
+// sayTypes puts it in words of the file's.
+func sayTypes(text string) string {
+	m := mistyped.FindStringSubmatch(text)
+	has := map[string]string{"seq": "a list", "map": "fields", "str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}[m[1]]
+	if has == "" {
+		has = "a value" + m[2]
+	} else {
+		has += m[2]
+	}
+	wants := "fields" // types of ours
+	switch goType := strings.TrimLeft(m[3], "*"); {
+	case strings.HasPrefix(goType, "[]"):
+		wants = "a list"
+	case goType == "string":
+		wants = "text"
+	case goType == "bool":
+		wants = "true or false"
+	case strings.HasPrefix(goType, "int") || strings.HasPrefix(goType, "uint"):
+		wants = "a whole number"
+	case strings.HasPrefix(goType, "float"):
+		wants = "a number"
+	}
+	return "has " + has + ", and must have " + wants
 }
 
 // complete fills in what follows from other fields.
