@@ -43,7 +43,7 @@ func readDocument(c *cobra.Command, file, kind, name string) (*documentFile, err
 
 // Limits of files that are read whole.
 const (
-	maxTopologyBytes = configstore.MaxDocumentBytes * 2 // what the store's code takes at one go
+	maxTopologyBytes = 1000 << 10 // two documents of the store's, see [configstore.MaxDocumentBytes]
 	maxPlanBytes     = 8 << 20
 )
 
