@@ -9,12 +9,20 @@ import (
 )
 
 // A look at all topics and edges costs time that grows with the topics. It is
-// followed by a pause of so many times that, but no longer than wholeMost, so that
-// many changes one after the other are looked at together.
+// followed by a pause of so many times that, so that many changes one after the
+// other are looked at together; but of no more than wholeEach for each partition, as on
+// a busy machine a look at a few takes long, too, and a link that is to begin would wait for
+// nothing.
 const (
 	wholeShare = 9
+	wholeEach  = 40 * time.Microsecond
 	wholeMost  = 2 * time.Second
 )
+
+// pauseAfter is how long to wait after a look that took so long.
+func pauseAfter(took time.Duration, partitions int) time.Duration {
+	return min(wholeShare*took, time.Duration(partitions)*wholeEach, wholeMost)
+}
 
 // follow brings links and sources in line with policy and topics until ctx ends. New
 // topics, which may be thousands a second, cost what they are; all other changes
@@ -35,7 +43,7 @@ func (m *Manager) follow(ctx context.Context) {
 				m.looks.Add(1)
 				m.reconcile(ctx)
 				took := time.Since(began)
-				next = time.Now().Add(min(wholeShare*took, wholeMost))
+				next = time.Now().Add(pauseAfter(took, m.partitions()))
 				continue
 			}
 			t := time.NewTimer(wait)
@@ -48,6 +56,12 @@ func (m *Manager) follow(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+func (m *Manager) partitions() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.sources)
 }
 
 // addTopics takes over partitions that are new since the last look, and reports

@@ -178,3 +178,22 @@ func TestDeletedInOneRegion(t *testing.T) {
 		ms.until("the next copy is whole", 10*time.Second, func() bool { return copied(us, eu, orders, 0) })
 	})
 }
+
+// TestPauseAfterALook: many changes in a mesh of many topics are looked at together, a
+// small mesh is not made to wait because the machine is slow.
+func TestPauseAfterALook(t *testing.T) {
+	for _, c := range []struct {
+		took       time.Duration
+		partitions int
+		want       time.Duration
+	}{
+		{50 * time.Millisecond, 10, 400 * time.Microsecond},
+		{50 * time.Millisecond, 50_000, 450 * time.Millisecond},
+		{time.Second, 1_000_000, wholeMost},
+		{time.Second, 0, 0},
+	} {
+		if got := pauseAfter(c.took, c.partitions); got != c.want {
+			t.Errorf("%v for %d partitions: %v, want %v", c.took, c.partitions, got, c.want)
+		}
+	}
+}
