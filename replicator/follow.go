@@ -46,9 +46,7 @@ func (m *Manager) follow(ctx context.Context) {
 				next = time.Now().Add(pauseAfter(took, m.partitions()))
 				continue
 			}
-			t := time.NewTimer(wait)
-			defer t.Stop()
-			due = t.C
+			due = time.After(wait)
 		}
 		select {
 		case <-m.changed:
