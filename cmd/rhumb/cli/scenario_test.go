@@ -36,6 +36,9 @@ import (
 //	env NAME=VALUE            $us, $eu, $ap are the regions' URLs
 //	publish REGION TOPIC N…   batches of N records each, into partition 0
 //	copy FROM TO TOPIC        what a link would do
+//	relay FROM TO TOPIC       what a link over an edge that forwards would do
+//	rebuild REGION TOPIC      the log begins again with nothing, as after a lost disk
+//	remove REGION             the other regions do not know it any more
 //	lose REGION TOPIC N       batch N of the log vanishes, figures stay
 //	gap REGION TOPIC FROM A B a gap record for offsets A to B of region FROM
 //	refuse REGION TOPIC N TEXT  the link of us to REGION shows that offset N is refused
@@ -177,6 +180,10 @@ func (s *scenario) do(words []string) error {
 	case "file":
 		path := s.expand(words[1])
 		return os.WriteFile(path, []byte(s.files[filepath.Base(path)]), 0o600)
+	case "remove":
+		for _, r := range s.regions {
+			r.ForgetRegion(rhumb.RegionName(words[1]))
+		}
 	case "datadir":
 		dir := s.t.TempDir()
 		s.t.Setenv(words[1], dir)
@@ -282,6 +289,10 @@ func (s *scenario) plant(words []string) error {
 		}
 	case "copy":
 		s.regions[words[2]].Log(words[3], 0).CopyFrom(s.regions[words[1]].Log(words[3], 0))
+	case "relay":
+		s.regions[words[2]].Log(words[3], 0).RelayFrom(s.regions[words[1]].Log(words[3], 0))
+	case "rebuild":
+		s.regions[words[1]].Log(words[2], 0).Rebuild()
 	case "lose":
 		s.regions[words[1]].Log(words[2], 0).Tamper(func(b []admin.Batch) []admin.Batch { return slices.Delete(b, n[0], n[0]+1) })
 	case "gap":
