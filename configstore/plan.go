@@ -128,6 +128,8 @@ func (s stand) base(key string) PlanBase {
 // namespaces and policies of topics that the file does not name are removed;
 // without, they stay as they are. A refusal names the field of the file.
 func (w *Writer) PlanTopology(ctx context.Context, f *TopologyFile, prune bool) (*Plan, error) {
+	ctx, cancel := w.patient(ctx)
+	defer cancel()
 	if err := w.guard(ctx); err != nil {
 		return nil, err
 	}
