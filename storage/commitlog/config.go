@@ -58,6 +58,9 @@ type Config struct {
 	MaxSpares int
 	// MaxOpen bounds the handles that are kept open for reading. Default 256.
 	MaxOpen int
+	// KeepsNewest says that the log was opened before by a version that keeps the file
+	// NEWEST: a log with frames and without it has lost it, and is refused.
+	KeepsNewest bool
 
 	newSalt func() salt // tests fix it
 }

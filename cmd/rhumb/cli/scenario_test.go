@@ -52,6 +52,7 @@ import (
 //	file PATH                 the archive's file of that last name is written there
 //	register AT REGION…       AT's store knows these regions
 //	datadir NAME              $NAME is a data directory of a node with some topics
+//	delete PATH               the file is gone
 //	damage NAME               a byte in the middle of its first log file flips
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -190,6 +191,8 @@ func (s *scenario) do(words []string) error {
 		makeDataDir(s.t, dir)
 	case "damage":
 		return damage(os.Getenv(words[1]))
+	case "delete":
+		return os.Remove(os.ExpandEnv(words[1]))
 	case "stop":
 		s.servers[words[1]].Close()
 	default:
