@@ -364,7 +364,7 @@ func (f *flow) note(st session.Status) {
 			f.status.settledOn = nil // it is the peer's own no more: that was rebuilt
 		}
 	}
-	if (st.State == session.Flowing || st.State == session.Idle || st.State == session.Standby) && (!f.status.known || st.Confirmed != f.status.confirmed) {
+	if (st.Heard || st.State == session.Standby) && (!f.status.known || st.Confirmed != f.status.confirmed) {
 		f.status.known, f.status.lacks, f.status.confirmed, f.status.confirmedAt = true, false, st.Confirmed, time.Now()
 	}
 	if r := f.status.refused; r != nil && (st.State == session.Idle || st.State == session.Flowing && st.Confirmed >= r.At) {

@@ -86,6 +86,7 @@ type Events struct {
 	LowSpace    func(low bool, free, minFree uint64)     // crossed min_free, either way
 	Failed      func(err error)                          // the store ended; recover at the next start
 	SettleError func(err error)                          // settling or deleting failed; it is tried again
+	Damaged     func(d Damage)                           // a batch could not be read: once for each file
 }
 
 const (

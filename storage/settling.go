@@ -372,7 +372,7 @@ func (s *Store) removeDead(ctx context.Context) error {
 			return err
 		}
 		s.files.remove(id).Forget()
-		s.checked.forget(id)
+		s.forget(id)
 		if s.cfg.Events.Removed != nil {
 			s.cfg.Events.Removed(id)
 		}

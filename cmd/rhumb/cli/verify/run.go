@@ -232,6 +232,10 @@ func (r *runner) topic(ctx context.Context, p pair) error {
 		r.report.problem(name, "changed while it was compared: %v", err)
 		return nil
 	}
+	if rhumb.KindOf(err) == rhumb.KindCorrupt {
+		r.report.problem(name, "cannot be read as a whole: %v", err)
+		return nil
+	}
 	return err
 }
 
