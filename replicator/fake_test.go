@@ -279,10 +279,7 @@ func (r *fakeRegion) RemoveWaiter(ref rhumb.PartitionRef, w *waiter) {
 
 func (r *fakeRegion) signal(ref rhumb.PartitionRef) {
 	for w := range r.waiters[ref] {
-		select {
-		case w.C <- struct{}{}:
-		default:
-		}
+		w.Signal(ref)
 	}
 }
 
