@@ -60,3 +60,22 @@ func TestG17SkipWhatCannotBeRead(t *testing.T) {
 		})
 	}
 }
+
+// TestUnreadBatchThatIsThereAlready: what the destination has need not be read again,
+// whatever became of it at the source.
+func TestUnreadBatchThatIsThereAlready(t *testing.T) {
+	for _, bad := range []rhumb.Offset{0, 3, 6} {
+		pair(t, short, 1, func(ms *mesh, us, eu *node) {
+			for range 3 {
+				us.produce(orders, 0, 3, 100)
+			}
+			ms.untilCopied(us, eu, 0)
+			ms.cut("us", "eu", relay.Settings{Cut: true})
+			ms.until("unlinked", 20*time.Second, func() bool { return !ms.linked("us", "eu") })
+			us.spoil(bad)
+			us.produce(orders, 0, 3, 100)
+			ms.cut("us", "eu", short)
+			ms.until("the rest comes", time.Minute, func() bool { return us.flow("eu").Confirmed == 11 })
+		})
+	}
+}
