@@ -60,6 +60,7 @@ func (l *link) report(now time.Time) LinkStatus {
 		s.ClockOffset, s.ClockAt = conn.control.clockOffset()
 		s.SendRate, s.ReceiveRate = conn.rates.get()
 		s.Inbound = conn.inbound.report()
+		s.Unmade = conn.settler.unmade()
 	}
 	for _, f := range flows {
 		s.Partitions = append(s.Partitions, f.report(now))

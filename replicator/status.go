@@ -115,6 +115,10 @@ type LinkStatus struct {
 	// another one of this region.
 	Second bool `json:"second,omitempty"`
 
+	// Unmade are the topics that the peer announces and that cannot be had here as the
+	// peer has them, for reasons that the policy does not give.
+	Unmade []Unmade `json:"unmade,omitempty"`
+
 	Connects uint64 `json:"connects,string"` // connections that got past hello
 	Rebuilds uint64 `json:"rebuilds,string"` // sessions that the watchdog rebuilt
 
