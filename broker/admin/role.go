@@ -45,6 +45,7 @@ func ParseRole(text string) (Role, error) {
 type caller struct {
 	name string // for the audit line: of a token or certificate, or how it came
 	role Role
+	cert string // subject of its certificate; empty: it came with none
 }
 
 // mayCall refuses a caller whose role is below the route's. A route that names no
@@ -58,7 +59,7 @@ func (c caller) mayCall(rt route) error {
 		return nil
 	}
 	if c.role == 0 {
-		return rhumb.Errorf(rhumb.KindForbidden, "the certificate of %s has no role here: issue one with 'rhumb certs issue --client --role', or name it in admin.certificates in the region's file", c.name)
+		return rhumb.Errorf(rhumb.KindForbidden, "the certificate of %s has no role here: issue one with 'rhumb certs issue --client --role', or give its subject, %s, a role in admin.certificates in the region's file", c.name, c.cert)
 	}
 	return rhumb.Errorf(rhumb.KindForbidden, "%s has the role %s, and %s %s needs %s: come with a token or certificate of that role",
 		c.name, c.role, rt.method, rt.path, atLeast(least))

@@ -207,7 +207,7 @@ type AdminToken struct {
 
 // AdminCertificate gives a role to client certificates. One of CN, OU and SAN is set.
 type AdminCertificate struct {
-	CN   string `yaml:"cn,omitempty" doc:"The subject's common name."`
+	CN   string `yaml:"cn,omitempty" doc:"The subject's common name: NAME in what rhumb certs issue NAME --client makes."`
 	OU   string `yaml:"ou,omitempty" doc:"One of the subject's organizational units."`
 	SAN  string `yaml:"san,omitempty" doc:"One of the subject's alternative names: a DNS name, a URI, an e-mail or an IP address."`
 	Role string `yaml:"role" doc:"viewer, operator or admin. Required."`

@@ -37,7 +37,7 @@ func guarded(t *testing.T) (f *fixture, folder *certs.Folder, dial func(cert, to
 	if err := os.WriteFile(cfg.Admin.Tokens[0].TokenFile, []byte("a-token-to-look-with\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Admin.Certificates = []config.AdminCertificate{{CN: "client chief", Role: "admin"}}
+	cfg.Admin.Certificates = []config.AdminCertificate{{CN: "chief", Role: "admin"}}
 	f = start(t, cfg)
 	_, port, _ := net.SplitHostPort(f.server.in.tcp["admin"].Addr().String())
 	return f, folder, func(name, token string) *client.Client {
@@ -85,7 +85,7 @@ func TestAdminRolesOverMutualTLS(t *testing.T) {
 		text        string
 	}{
 		{"", "", 0, "RHUMB_TOKEN, or RHUMB_CERT"},
-		{"alice", "", 0, "certificate of alice has no role here"},
+		{"alice", "", 0, "certificate of alice has no role here: issue one with 'rhumb certs issue --client --role', or give its subject, CN=alice, a role"},
 		{"looker", "", 1, "looker has the role viewer"},
 		{"worker", "", 2, "worker has the role operator"},
 		{"chief", "", 3, ""}, // by the rule of the file

@@ -62,7 +62,7 @@ func (s *Server) certificateRole(source *certs.Source, mesh rhumb.UUID) func(tls
 func fits(rule config.AdminCertificate, cert *x509.Certificate) bool {
 	switch {
 	case rule.CN != "":
-		return cert.Subject.CommonName == rule.CN
+		return certs.HasCommonName(cert, rule.CN)
 	case rule.OU != "":
 		return slices.Contains(cert.Subject.OrganizationalUnit, rule.OU)
 	}
