@@ -345,7 +345,7 @@ func (f *flow) failed(ctx context.Context, c *conn, st session.Status, err error
 		f.status.refused = &Refusal{At: st.Confirmed + 1, Code: st.Code, Text: st.Text, Since: time.Now()}
 	}
 	if state == SessionDiverged {
-		f.status.apart = &Divergence{Common: st.Common, Exact: st.Exact, Watermark: st.Confirmed, At: time.Now()}
+		f.status.apart = &Divergence{Common: st.Common, Exact: st.Exact, Watermark: st.Has.Offset, Chain: st.Has.Chain, At: time.Now()}
 	}
 	f.mu.Unlock()
 	f.become(state)

@@ -215,6 +215,7 @@ type Divergence struct {
 	Common    dedup.ChainPoint `json:"common"`    // the last point known to be the same, NoOffset if none
 	Exact     bool             `json:"exact"`     // they part right behind it
 	Watermark rhumb.Offset     `json:"watermark"` // of the destination
+	Chain     uint64           `json:"-"`         // of the destination, there
 	At        time.Time        `json:"at"`        // when that was found
 }
 

@@ -97,12 +97,13 @@ type Status struct {
 	Rewinds   uint64           // since the sender was made
 	Common    dedup.ChainPoint // if diverged or settled: the last point known to be the same
 	Exact     bool             // if diverged: the logs part right behind Common
+	Has       dedup.ChainPoint // Confirmed, with the destination's chain there
 }
 
 // Status gives a snapshot.
 func (s *Sender) Status() Status {
 	return Status{State: s.state, Code: s.code, Text: s.text, Confirmed: s.confirmed.Offset, Heard: s.heard, Sent: s.sent.Offset,
-		InFlight: s.flights.bytes(), Window: s.window, Round: s.round, Rewinds: s.rewinds, Common: s.common, Exact: s.exact}
+		InFlight: s.flights.bytes(), Window: s.window, Round: s.round, Rewinds: s.rewinds, Common: s.common, Exact: s.exact, Has: s.confirmed}
 }
 
 // Actions gives what has to be done since the last call, in order. The slice is
@@ -138,6 +139,10 @@ func (s *Sender) Close(code wire.Code, text string) {
 type Order struct {
 	To dedup.ChainPoint // on a batch border, with the chain there
 	By string           // who it was
+	// Apart: the destination's copy differs from the source's behind Common, and is to
+	// stay as it is. The gap says that, and covers all from there on.
+	Apart  bool
+	Common rhumb.Offset
 }
 
 // SkipTo has what lies between the destination's watermark and a point said to be

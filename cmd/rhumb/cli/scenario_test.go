@@ -43,6 +43,7 @@ import (
 //	gap REGION TOPIC FROM A B a gap record for offsets A to B of region FROM
 //	refuse REGION TOPIC N TEXT  the link of us to REGION shows that offset N is refused
 //	diverge REGION TOPIC FROM C W  its copy in FROM is the same up to C, and has other records up to W
+//	divergecopy REGION TOPIC FROM C W OF  its copy of what OF published differs from that in FROM likewise
 //	trim REGION TOPIC N       the log starts at offset N
 //	token REGION TOKEN        its API asks for a token from now on
 //	stop REGION               its API is gone
@@ -312,6 +313,8 @@ func (s *scenario) plant(words []string) error {
 		s.regions[words[1]].SetPaths(twoPaths(words[2], s.regions["eu"]))
 	case "diverge":
 		s.regions[words[1]].Diverge(rhumb.TopicName(words[2]), s.regions[words[3]], rhumb.Offset(n[0]), rhumb.Offset(n[1]))
+	case "divergecopy":
+		s.regions[words[1]].DivergeCopy(rhumb.TopicName(words[2]), s.regions[words[6]], s.regions[words[3]], rhumb.Offset(n[0]), rhumb.Offset(n[1]))
 	case "trim":
 		s.regions[words[1]].Log(words[2], 0).Trim(rhumb.Offset(n[0]))
 	default:

@@ -226,6 +226,16 @@ func (j *job) conclude(t *tally, hi rhumb.Offset) {
 		t.finding(j.copySide(), Different).Detail = fmt.Sprintf("chain values at offset %d are %s and %s", hi, j.at[0].Chain, j.at[1].Chain)
 	}
 	j.out.Findings, j.out.Explained = t.results()
+	for i, n := range t.alone {
+		if n == 0 {
+			continue
+		}
+		if j.out.Alone == nil {
+			j.out.Alone = map[string]int64{}
+		}
+		j.out.Alone[j.r.names[i]] += n
+		j.out.Note = fmt.Sprintf("copies of what %s published differ, and an operator left them so: see 'rhumb gap list'", j.originName())
+	}
 	j.out.Records = t.records
 	j.out.Compared = Range{max(j.at[0].Floor, j.at[1].Floor) + 1, hi}
 	switch {
