@@ -25,7 +25,8 @@ an edge's start and what a gap record covers is counted and explained.
 A region that was rebuilt after its disk was lost gets back what the others have of its earlier lives, where an edge
 leads from them to it. Until all of it is there, and for good where none leads or where a region was restored from an
 old copy, the result is "incomplete", with the number of records (-o json: "alone"), until retention has dropped
-them. What could be compared is equal then; it is no exit 0, since the two do not hold the same.
+them. What could be compared is equal then; it is no exit 0, since the two do not hold the same. Earlier lives of a
+third region count so only where edges bring its records to the one that lacks them; elsewhere they are not compared.
 
 Exit codes: 0 equal; 1 they differ, with what is missing, extra, out of order or different: that must never be; 2 not
 proven: a region cannot be reached, something that should be in both could not be compared, or one has records of
@@ -143,7 +144,8 @@ func reportTable(w io.Writer, r verify.Report) {
 }
 
 // aloneText tells of records that no link brings to the other region.
-func aloneText(r verify.Report) (text string) {
+func aloneText(r verify.Report) string {
+	var exceptions []string
 	earlier, removed := map[string]int64{}, map[string]int64{}
 	for _, o := range r.Origins {
 		of := earlier
@@ -160,12 +162,15 @@ func aloneText(r verify.Report) (text string) {
 			if region == r.A {
 				other = r.B
 			}
-			text += fmt.Sprintf(", but for %d records of %s that %s has and no link brings to %s", all[region], what, region, other)
+			exceptions = append(exceptions, fmt.Sprintf("%d records of %s that %s has and no link brings to %s", all[region], what, region, other))
 		}
 	}
 	tell(earlier, "earlier lives")
 	tell(removed, "removed regions")
-	return text
+	if len(exceptions) == 0 {
+		return ""
+	}
+	return ", but for " + strings.Join(exceptions, ", and for ")
 }
 
 func lateText(o verify.Origin) string {

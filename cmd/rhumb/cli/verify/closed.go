@@ -18,7 +18,7 @@ type place struct {
 // of its data. What a region has of such a life behind its end, its origin has
 // forgotten or named anew; regions may differ there, and nothing brings them
 // together. Others are gone: their region lost its disk. What others hold of them
-// goes nowhere.
+// goes back to it and nowhere else.
 //
 // A life of A or B is in their own figures. One of a third region is asked there,
 // if a partition holds several lives of that region, or A and B do not account for

@@ -50,12 +50,9 @@ func (j *job) run(ctx context.Context) error {
 			j.skip()
 			return nil
 		}
-	} else if j.gone() {
-		if err := j.lostTail(ctx, hi); err != nil {
-			return err
-		}
 	}
 	if hi < 0 && j.gone() {
+		j.noteUncarried()
 		j.skip()
 		return nil
 	}
@@ -114,7 +111,7 @@ func (j *job) oneSided(ctx context.Context, known [2]bool) error {
 	switch {
 	case last < 0:
 		return nil // nothing was ever published in it
-	case j.key.region == lacking.Number || j.gone():
+	case j.key.region == lacking.Number || j.gone() && j.carried(lacks):
 		j.out.Note = fmt.Sprintf("an earlier life of %s: %s holds nothing of it, and no link brings it there", j.originName(), lacking.Name)
 		if j.key.region == lacking.Number && j.carried(lacks) {
 			j.out.Note = fmt.Sprintf("an earlier life of %s: %s holds nothing of it yet; if it was replaced, the edges that lead to it bring it back", j.originName(), lacking.Name)
@@ -255,9 +252,7 @@ func (j *job) conclude(t *tally, hi rhumb.Offset) {
 	default:
 		j.out.State = Equal
 	}
-	if j.out.Note == "" && len(j.out.Uncarried) > 0 {
-		j.out.Note = j.uncarriedNote()
-	}
+	j.noteUncarried()
 	j.r.report.add(j.out)
 }
 
