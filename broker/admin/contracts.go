@@ -17,8 +17,9 @@ type Topics interface {
 	// mean the region's default. KindExists if it is there.
 	CreateTopic(ctx context.Context, t rhumb.Topic, partitions int32, configs map[string]string) (Topic, error)
 	// DeleteTopic deletes a topic in this region or in the mesh; an empty scope leaves
-	// that to its namespace. KindUnavailable if the mesh's needs a store that is down.
-	DeleteTopic(ctx context.Context, t rhumb.Topic, scope string) error
+	// that to its namespace. KindUnavailable if the mesh's needs a store that is down, or
+	// if one in this region, unless forced, would take records that others lack.
+	DeleteTopic(ctx context.Context, t rhumb.Topic, scope string, force bool) error
 	TopicChanges
 }
 

@@ -51,7 +51,7 @@ func (s *Server) topicCreate(r *http.Request) (any, error) {
 	return topicJSON(t), nil
 }
 
-// topicDelete answers DELETE /topics/{tenant}/{namespace}/{topic}?scope=SCOPE with the
+// topicDelete answers DELETE /topics/{tenant}/{namespace}/{topic}?scope=SCOPE&force=BOOL with the
 // topic as it was.
 func (s *Server) topicDelete(r *http.Request) (any, error) {
 	t, err := s.topicOf(r)
@@ -63,10 +63,27 @@ func (s *Server) topicDelete(r *http.Request) (any, error) {
 	if scope != "" && scope != "mesh" && scope != "region" {
 		return nil, rhumb.Errorf(rhumb.KindInvalid, "scope must be mesh or region, not %q", scope)
 	}
-	if err := s.cfg.Topics.DeleteTopic(r.Context(), t.Name, scope); err != nil {
+	force, err := forced(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cfg.Topics.DeleteTopic(r.Context(), t.Name, scope, force); err != nil {
 		return nil, err
 	}
 	return topicJSON(t), nil
+}
+
+// forced tells if a request says force=true.
+func forced(r *http.Request) (bool, error) {
+	text := r.URL.Query().Get("force")
+	if text == "" {
+		return false, nil
+	}
+	force, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, rhumb.Errorf(rhumb.KindInvalid, "force=%s: want true or false", text)
+	}
+	return force, nil
 }
 
 // topicDescribe answers GET /topics/{tenant}/{namespace}/{topic}.

@@ -190,7 +190,7 @@ func (r *Region) CreateTopic(_ context.Context, name rhumb.Topic, partitions int
 }
 
 // DeleteTopic forgets a topic.
-func (r *Region) DeleteTopic(_ context.Context, name rhumb.Topic, _ string) error {
+func (r *Region) DeleteTopic(_ context.Context, name rhumb.Topic, _ string, _ bool) error {
 	r.change(func() { delete(r.topics, name) })
 	return nil
 }
