@@ -9,6 +9,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/fec"
 	"github.com/rhumbmq/rhumb/replicator/wire"
 )
 
@@ -40,6 +41,9 @@ type conn struct {
 	lanes   lanes
 	inbound inbound
 	pool    pool
+
+	corrected  *fec.Session // nil without correction; fixed before run
+	correcting bool         // it did when it was last looked; owned by pool.run
 
 	told     time.Time     // when the watchdog last logged; its own
 	opening  *gate         // sessions that find their start
@@ -126,5 +130,6 @@ func (c *conn) run(ctx context.Context) {
 	wg.Wait()
 	c.pool.close()
 	c.lanes.readers.Wait()
+	c.uncorrect()
 	c.link.release(c, c.cause)
 }

@@ -61,6 +61,7 @@ func (l *link) report(now time.Time) LinkStatus {
 		s.SendRate, s.ReceiveRate = conn.rates.get()
 		s.Inbound = conn.inbound.report()
 		s.Unmade = conn.settler.unmade()
+		s.Correction = conn.correction()
 	}
 	for _, f := range flows {
 		s.Partitions = append(s.Partitions, f.report(now))

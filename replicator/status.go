@@ -135,6 +135,9 @@ type LinkStatus struct {
 	Loss            float64 `json:"loss"`
 	Goodput         float64 `json:"goodput"`
 
+	// Correction is the forward error correction of the path, empty without a connection.
+	Correction CorrectionStatus `json:"correction,omitzero"`
+
 	SentBytes       uint64  `json:"sent_bytes,string"` // of batches, counted again when sent again
 	ReceivedBytes   uint64  `json:"received_bytes,string"`
 	SentBatches     uint64  `json:"sent_batches,string"`

@@ -218,6 +218,15 @@ type LinkPath struct {
 	ConnectionsLost int64   // further ones that broke, since the node started
 	Loss            float64 // part of the packets sent that were lost, of the last seconds
 	Goodput         float64 // bytes per second that the path took, of the last seconds
+
+	// Forward error correction: who decides (auto, off, or a strength such as 20+4), the
+	// strength in force, and the part of the packets from here that the path loses before
+	// it. Counts are of the path since it is known: packets from here that the peer
+	// recovered, those that this region did, and bytes sent besides the packets.
+	FECMode, FEC                   string
+	FECLoss                        float64
+	FECRecovered, FECRecoveredHere int64
+	FECParityBytes                 int64
 }
 
 // Flow is the figures of one direction of a link; counters start with the node.

@@ -119,6 +119,7 @@ func linkText(w io.Writer, l api.Link) {
 	row(w, "heard", heardText(l.Heard))
 	row(w, "round trip", seconds(l.RTT))
 	row(w, "path", pathText(l.Path))
+	row(w, "correction", correctionText(l.Path))
 	row(w, "out", flowText(l.Out))
 	row(w, "in", fmt.Sprintf("%s, %d records, %s since the start", rate(l.In.BytesPerSecond), l.In.Records, size(l.In.Bytes)))
 	row(w, "last error", lastError(l.LastError, l.LastErrorAt, l.Since, l.State, now))
@@ -148,6 +149,24 @@ func pathText(p api.LinkPath) string {
 	text := fmt.Sprintf("%d of up to %d connections, %.2f %% loss, takes %s", p.Connections, max(p.ConnectionsMost, 1), 100*p.Loss, rate(p.Goodput))
 	if p.ConnectionsLost > 0 {
 		text += fmt.Sprintf("; %d further ones broke", p.ConnectionsLost)
+	}
+	return text
+}
+
+// correctionText says what forward error correction does on the path to a peer.
+func correctionText(p api.LinkPath) string {
+	if p.FECMode == "" {
+		return ""
+	}
+	text := p.FEC
+	if p.FECMode != p.FEC {
+		text += " (" + p.FECMode + ")"
+	}
+	if p.FECLoss > 0 {
+		text += fmt.Sprintf(", the line loses %.2f %%", 100*p.FECLoss)
+	}
+	if p.FECRecovered+p.FECRecoveredHere > 0 {
+		text += fmt.Sprintf("; packets recovered: %d by the peer, %d here; %s of parity sent", p.FECRecovered, p.FECRecoveredHere, size(p.FECParityBytes))
 	}
 	return text
 }

@@ -117,7 +117,8 @@ type TLS struct {
 // Link is what this region does differently on the link to one other region.
 type Link struct {
 	Region rhumb.RegionName `yaml:"region" doc:"The other region. Required."`
-	Via    string           `yaml:"via" doc:"host:port (UDP) that is dialled instead of the region's geo addresses: a relay, or a path through NAT. Required."`
+	Via    string           `yaml:"via,omitempty" doc:"host:port (UDP) that is dialled instead of the region's geo addresses: a relay, or a path through NAT. Empty: those."`
+	FEC    string           `yaml:"fec,omitempty" doc:"Forward error correction of what is sent there: auto (as strong as the measured losses ask for, nothing on a clean line), off, or DATA+PARITY packets such as 20+4 (up to 64+32). Empty: auto."`
 }
 
 // Limits are the budgets in bytes of one node, and a few counts.

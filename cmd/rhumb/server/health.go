@@ -60,7 +60,9 @@ func (s *Server) links() []admin.Link {
 			LastError: l.LastError, LastErrorAt: l.LastErrorAt, Version: l.Software, Heard: l.Heard,
 			Pauses: pauses(l.Pauses), PeerPauses: pauses(l.PeerPauses),
 			Path: admin.LinkPath{Connections: l.Connections, ConnectionsMost: l.ConnectionsMost, ConnectionsLost: int64(l.ConnectionsLost),
-				Loss: l.Loss, Goodput: l.Goodput},
+				Loss: l.Loss, Goodput: l.Goodput, FECMode: l.Correction.Mode, FEC: l.Correction.Code, FECLoss: l.Correction.Loss,
+				FECRecovered: int64(l.Correction.Recovered), FECRecoveredHere: int64(l.Correction.RecoveredHere),
+				FECParityBytes: int64(l.Correction.ParityBytes)},
 			Out: admin.Flow{Bytes: int64(l.SentBytes), Records: int64(l.SentRecords), BytesPerSecond: l.SendRate, Rewinds: int64(l.Rewinds)},
 			In:  admin.Flow{Bytes: int64(l.ReceivedBytes), Records: int64(l.ReceivedRecords), BytesPerSecond: l.ReceiveRate, LagRecords: unknown, LagBytes: unknown, Lag: unknown},
 		}
