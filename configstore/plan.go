@@ -141,6 +141,9 @@ func (w *Writer) PlanTopology(ctx context.Context, f *TopologyFile, prune bool) 
 	if err := next.check(now.shown, f); err != nil {
 		return nil, err
 	}
+	if err := w.mayPlan(now.shown, next, f, prune); err != nil {
+		return nil, err
+	}
 	p := &Plan{Base: basesOf(now, f, prune), Steps: stepsTo(now.shown, next), Edges: edgeChanges(effectiveEdges(now.shown, next))}
 	p.Warnings = append(warningsOf(now.shown, next), removedWarnings(next, f)...)
 	return p, nil
@@ -195,6 +198,9 @@ func wanted(now *picture, f *TopologyFile, prune bool) *picture {
 		doc.Name = t.Name
 		if t.AllowedRegions != nil || prune {
 			doc.AllowedRegions = t.AllowedRegions
+		}
+		if t.AdminRoles != nil || prune {
+			doc.AdminRoles = t.AdminRoles
 		}
 		next.tenants[t.Name] = doc
 		for _, n := range t.Namespaces {

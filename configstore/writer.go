@@ -22,6 +22,8 @@ type Writer struct {
 	by    string
 	guard func(context.Context) error // refuses writes while the store is not to be trusted
 	after func(context.Context)
+
+	within map[rhumb.Tenant]bool // see [Writer.Within]; nil: the whole mesh
 }
 
 // NewWriter makes a Writer straight onto a store. Who has a View uses
@@ -139,6 +141,10 @@ func (c change[T]) read(ctx context.Context, s Store, read func(Document) (T, []
 func apply[T any, P pointerTo[T]](ctx context.Context, w *Writer, c change[T]) (T, error) {
 	name, err := parseKey(c.key)
 	if err != nil {
+		var none T
+		return none, err
+	}
+	if err := w.mayWrite(name); err != nil {
 		var none T
 		return none, err
 	}

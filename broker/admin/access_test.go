@@ -27,7 +27,7 @@ const secret = "0123456789abcdef-"
 func tokens(t testing.TB) *admin.Tokens {
 	t.Helper()
 	var all []admin.Token
-	for _, role := range []admin.Role{admin.RoleViewer, admin.RoleOperator, admin.RoleAdmin} {
+	for _, role := range []admin.Role{admin.RoleTenant, admin.RoleViewer, admin.RoleOperator, admin.RoleAdmin} {
 		all = append(all, admin.Token{Name: "the-" + role.String(), Role: role, Secret: secret + role.String()})
 	}
 	out, err := admin.OpenTokens(all)
@@ -52,7 +52,7 @@ func TestEachRoleCallsWhatItMay(t *testing.T) {
 			path = strings.ReplaceAll(path, from, to)
 		}
 		want, _ := admin.ParseRole(least)
-		for _, role := range []admin.Role{admin.RoleViewer, admin.RoleOperator, admin.RoleAdmin} {
+		for _, role := range []admin.Role{admin.RoleTenant, admin.RoleViewer, admin.RoleOperator, admin.RoleAdmin} {
 			w := do(h, method, path, "", "Authorization", "Bearer "+secret+role.String())
 			refused := w.Code == http.StatusForbidden && strings.Contains(w.Body.String(), "has the role "+role.String())
 			if refused != (role < want) || w.Code == http.StatusUnauthorized {

@@ -53,13 +53,15 @@ type Divergence interface {
 }
 
 // diverged answers GET /diverged.
-func (s *Server) diverged(*http.Request) (any, error) {
+func (s *Server) diverged(r *http.Request) (any, error) {
 	list := api.DivergedList{Diverged: []api.Diverged{}}
 	if s.cfg.Divergence == nil {
 		return list, nil
 	}
 	for _, d := range s.cfg.Divergence.Diverged() {
-		list.Diverged = append(list.Diverged, divergedJSON(d))
+		if scopeOf(r).covers(d.Topic.Tenant) {
+			list.Diverged = append(list.Diverged, divergedJSON(d))
+		}
 	}
 	return list, nil
 }

@@ -12,10 +12,12 @@ import (
 )
 
 // topicList answers GET /topics.
-func (s *Server) topicList(*http.Request) (any, error) {
+func (s *Server) topicList(r *http.Request) (any, error) {
 	list := api.TopicList{Topics: []api.Topic{}}
 	for _, t := range s.cfg.Topics.Topics() {
-		list.Topics = append(list.Topics, topicJSON(t))
+		if scopeOf(r).covers(t.Name.Tenant) {
+			list.Topics = append(list.Topics, topicJSON(t))
+		}
 	}
 	slices.SortFunc(list.Topics, func(a, b api.Topic) int { return cmp.Compare(a.Topic, b.Topic) })
 	return list, nil
@@ -41,6 +43,9 @@ func (s *Server) topicCreate(r *http.Request) (any, error) {
 		return nil, err
 	}
 	changes(r, "topic %s", name.Short())
+	if err := scopeOf(r).check(name.Tenant); err != nil {
+		return nil, err
+	}
 	if spec.Partitions < 0 {
 		return nil, rhumb.Errorf(rhumb.KindInvalid, "partitions must be at least 1 (0 means the region's default), not %d", spec.Partitions)
 	}
@@ -175,12 +180,16 @@ func (s *Server) gapList(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := scopeOf(r).check(name.Tenant); err != nil {
+			return nil, err
+		}
 		t, err := s.findTopic(name)
 		if err != nil {
 			return nil, err
 		}
 		topics = []Topic{t}
 	}
+	topics = slices.DeleteFunc(topics, func(t Topic) bool { return !scopeOf(r).covers(t.Name.Tenant) })
 	slices.SortFunc(topics, func(a, b Topic) int { return cmp.Compare(a.Name.String(), b.Name.String()) })
 	list, name := api.GapList{Gaps: []api.Gap{}}, s.namer()
 	for _, t := range topics {

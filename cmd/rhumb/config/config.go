@@ -211,7 +211,7 @@ type AdminCertificate struct {
 	CN   string `yaml:"cn,omitempty" doc:"The subject's common name: NAME in what rhumb certs issue NAME --client makes."`
 	OU   string `yaml:"ou,omitempty" doc:"One of the subject's organizational units."`
 	SAN  string `yaml:"san,omitempty" doc:"One of the subject's alternative names: a DNS name, a URI, an e-mail or an IP address."`
-	Role string `yaml:"role" doc:"viewer, operator or admin. Required."`
+	Role string `yaml:"role" doc:"tenant, viewer, operator or admin. Required."`
 }
 
 // Defaults gives the configuration of an empty file. It lacks region.name and

@@ -255,8 +255,8 @@ func TestTokenFile(t *testing.T) {
 
 func TestAdminCallersAreChecked(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"{tokens: [{name: a, role: viewer, token_file: f}, {name: b, role: admin, token_file: f}], certificates: [{ou: x, role: operator}], hosts: [a.example]}", ""},
-		{"{tokens: [{name: a, role: root, token_file: f}]}", "admin.tokens[0].role: must be viewer, operator, admin"},
+		{"{tokens: [{name: a, role: viewer, token_file: f}, {name: c, role: tenant, token_file: f}, {name: b, role: admin, token_file: f}], certificates: [{ou: x, role: operator}], hosts: [a.example]}", ""},
+		{"{tokens: [{name: a, role: root, token_file: f}]}", "admin.tokens[0].role: must be tenant, viewer, operator, admin"},
 		{"{tokens: [{name: a, role: viewer, token_file: f}, {name: a, role: viewer, token_file: f}]}", "admin.tokens[1].name"},
 		{"{tokens: [{name: local, role: viewer, token_file: f}]}", "admin.tokens[0].name"},
 		{"{tokens: [{name: a b, role: viewer, token_file: f}]}", "admin.tokens[0].name"},

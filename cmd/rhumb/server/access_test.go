@@ -113,6 +113,52 @@ func TestAdminRolesOverMutualTLS(t *testing.T) {
 	}
 }
 
+// TestTenantAdminOverMutualTLS comes to a real region as somebody whom a tenant names:
+// he makes namespaces and topics there, and nothing else.
+func TestTenantAdminOverMutualTLS(t *testing.T) {
+	_, folder, dial := guarded(t)
+	for name, access := range map[string]string{"team": "tenant", "chief": ""} {
+		if _, err := folder.Issue(certs.RoleClient, name, certs.Options{Access: access}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, chief, team := t.Context(), dial("chief", ""), dial("team", "")
+	forbidden := func(what string, err error) {
+		t.Helper()
+		if rhumb.KindOf(err) != rhumb.KindForbidden {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err := team.Topics(ctx)
+	forbidden("before a tenant names it", err)
+	for tenant, text := range map[rhumb.Tenant]string{"acme": `{"admin_roles": ["team"]}`, "other": `{}`} {
+		if _, err := chief.PutTenant(ctx, tenant, []byte(text), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := chief.PutNamespace(ctx, rhumb.Space{Tenant: "other", Namespace: "n"}, []byte(`{}`), true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chief.CreateTopic(ctx, api.TopicSpec{Topic: "persistent://other/n/secret"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := team.PutNamespace(ctx, rhumb.Space{Tenant: "acme", Namespace: "n"}, []byte(`{"topology": {"full-mesh": []}}`), true); err != nil {
+		t.Error(err)
+	}
+	_, err = team.CreateTopic(ctx, api.TopicSpec{Topic: "persistent://acme/n/t"})
+	if all, listed := team.Topics(ctx); err != nil || listed != nil || len(all) != 1 || all[0].Topic != "persistent://acme/n/t" {
+		t.Errorf("%v, %v: it sees %+v", err, listed, all)
+	}
+	_, err = team.PutTenant(ctx, "acme", []byte(`{"admin_roles": ["team", "friend"]}`), false)
+	forbidden("its own tenant", err)
+	_, err = team.PutNamespace(ctx, rhumb.Space{Tenant: "other", Namespace: "n"}, []byte(`{}`), true)
+	forbidden("another tenant's namespace", err)
+	_, err = team.CreateTopic(ctx, api.TopicSpec{Topic: "persistent://other/n/t"})
+	forbidden("another tenant's topic", err)
+	_, err = team.Member(ctx, "us")
+	forbidden("a region", err)
+}
+
 // TestAdminRefusesStrangersCertificates: one of another CA, or of a region, is
 // refused, and told why.
 func TestAdminRefusesStrangersCertificates(t *testing.T) {
