@@ -129,7 +129,7 @@ func TestRecreatedTopicDuringAComparisonIsUnknown(t *testing.T) {
 		if n != 2 {
 			return
 		}
-		if err := m.eu.DeleteTopic(t.Context(), topic("t"), ""); err != nil {
+		if err := m.eu.DeleteTopic(t.Context(), topic("t"), "", false); err != nil {
 			t.Error(err)
 		}
 		if _, err := m.eu.CreateTopic(t.Context(), topic("t"), 1, nil); err != nil {
