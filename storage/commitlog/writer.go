@@ -96,6 +96,7 @@ func (l *Log) takeRound() (flushed Mark, ok bool) {
 		n++
 	}
 	l.queueBytes -= bytes
+	l.total.Add(uint64(bytes))
 	l.w.endFile = l.endFile
 	if n == len(l.queue) {
 		l.queue, l.writing = l.writing[:0], l.queue
