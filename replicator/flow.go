@@ -21,7 +21,7 @@ type flow struct {
 	// Fixed at construction.
 	link   *link
 	source *source
-	latest bool // where the edge starts if its start is not fixed yet
+	latest bool          // where the edge starts if its start is not fixed yet
 	poke   chan struct{} // capacity 1: something outside changed, try again now
 
 	// Owned by the goroutine that works on it.
