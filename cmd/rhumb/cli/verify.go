@@ -30,7 +30,8 @@ third region count so only where edges bring its records to the one that lacks t
 
 Exit codes: 0 equal; 1 they differ, with what is missing, extra, out of order or different: that must never be; 2 not
 proven: a region cannot be reached, something that should be in both could not be compared, or one has records of
-earlier lives that no link brings to the other.`
+earlier lives that no link brings to the other. Where retention dropped what was being compared, partition and origin
+are named: run it again.`
 
 func verifyCommand() *cobra.Command {
 	t, f := &target{}, &format{}
@@ -120,6 +121,9 @@ func reportTable(w io.Writer, r verify.Report) {
 	}
 	words := map[verify.State]string{verify.Equal: "equal", verify.Incomplete: "equal", verify.Differs: "different", verify.Unknown: "cannot tell: not all could be compared"}
 	word := words[r.State]
+	if text := overtakenText(r); r.State == verify.Unknown && text != "" {
+		word = "cannot tell: " + text
+	}
 	if r.State != verify.Differs {
 		word += aloneText(r)
 	}
@@ -141,6 +145,30 @@ func reportTable(w io.Writer, r verify.Report) {
 		word += fmt.Sprintf("; %d origin lives are not compared: no edge carries them from one to the other", apart)
 	}
 	fmt.Fprintf(w, "%s and %s: %s (%d topics, %d equal records)\n", r.A, r.B, word, r.Topics, r.Records)
+}
+
+// shownOvertaken is how many origins the last line of the table names.
+const shownOvertaken = 5
+
+// overtakenText names what retention dropped while it was compared, if that is all that
+// could not be compared.
+func overtakenText(r verify.Report) string {
+	var names []string
+	for _, o := range r.Origins {
+		switch {
+		case o.Overtaken:
+			names = append(names, fmt.Sprintf("%s partition %d of %s:%.8s", short(o.Topic), o.Partition, regionText(o.Name, o.Region), o.Life))
+		case o.State == verify.Unknown:
+			return ""
+		}
+	}
+	if len(names) == 0 || len(r.Problems) > 0 {
+		return ""
+	}
+	if n := len(names); n > shownOvertaken {
+		names = append(names[:shownOvertaken], fmt.Sprintf("%d more", n-shownOvertaken))
+	}
+	return "retention overtook the comparison of " + strings.Join(names, ", ") + ": run it again"
 }
 
 // aloneText tells of records that no link brings to the other region.

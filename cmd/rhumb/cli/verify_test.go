@@ -16,6 +16,7 @@ func TestVerifyTellsWhatIsNotCompared(t *testing.T) {
 	late := verify.Origin{State: verify.Equal, Late: map[string]int64{"eu": 3}}
 	uncarried := verify.Origin{State: verify.Equal, Uncarried: map[string]int64{"eu": 4}}
 	apart := verify.Origin{State: verify.Skipped, NoEdgeTo: "us"}
+	overtaken := verify.Origin{Topic: "t", Name: "us", State: verify.Unknown, Overtaken: true}
 	for _, c := range []struct {
 		origins []verify.Origin
 		state   verify.State
@@ -27,6 +28,8 @@ func TestVerifyTellsWhatIsNotCompared(t *testing.T) {
 		{[]verify.Origin{equal, apart}, verify.Equal, "us and eu: equal; 1 origin lives are not compared: no edge carries them"},
 		{[]verify.Origin{apart, apart}, verify.Equal, "us and eu: nothing is compared; 2 origin lives are not compared"},
 		{[]verify.Origin{late, apart}, verify.Differs, "us and eu: different ("},
+		{[]verify.Origin{equal, overtaken}, verify.Unknown, "cannot tell: retention overtook the comparison of t partition 0 of us:00000000: run it again ("},
+		{[]verify.Origin{overtaken, {State: verify.Unknown}}, verify.Unknown, "cannot tell: not all could be compared ("},
 	} {
 		var b bytes.Buffer
 		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
