@@ -22,6 +22,8 @@ type conn struct {
 	qc       *quic.Conn
 	dialled  bool       // by this side
 	boot     rhumb.UUID // of the peer's process, zero if it told none
+	data     rhumb.UUID // of the peer's data directory
+	rebuilt  bool       // the peer's document says that it was rebuilt
 	features uint64     // that both sides know
 	stream   *quic.Stream
 	software string       // version of the peer's program, empty if it told none

@@ -375,6 +375,18 @@ func (f *flow) become(s SessionState) {
 	}
 }
 
+// unlearn forgets what a destination told that is there no more.
+func (f *flow) unlearn() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := flowStatus{state: f.status.state, since: f.status.since, confirmed: rhumb.NoOffset, sent: rhumb.NoOffset,
+		rebuilds: f.status.rebuilds, oldestFor: rhumb.NoOffset - 1}
+	if now.state != SessionPaused {
+		now.state, now.since = SessionDisconnected, time.Now()
+	}
+	f.status = now
+}
+
 // note takes over what the machine knows.
 func (f *flow) note(st session.Status) {
 	f.mu.Lock()

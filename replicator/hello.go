@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -129,12 +130,13 @@ func (c *conn) readHello(expected *link) error {
 	if !ok {
 		return brokenf("the first frame is %s, not a hello", f.Type())
 	}
-	c.boot, c.software = theirs.Boot, theirs.Software
+	c.boot, c.data, c.software = theirs.Boot, theirs.Data, theirs.Software
 	if agreed, err := wire.Agree(c.m.hello(), theirs); err == nil {
 		c.features = agreed.Features
 	}
 	c.pool.agree(c, theirs)
 	c.link, err = c.m.judge(c.qc, theirs, expected)
+	c.rebuilt = slices.ContainsFunc(c.m.cfg.Policy.Regions(), func(r configstore.Region) bool { return r.Name == theirs.Name && r.Rebuilds > 0 })
 	return err
 }
 
