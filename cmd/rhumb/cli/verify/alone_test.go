@@ -103,3 +103,29 @@ func TestEarlierLifeThatNoEdgeCarriesIsNotCompared(t *testing.T) {
 	}
 	want(t, run(mesh...), Incomplete, "an earlier life of us, which has it no more")
 }
+
+// What a region had published before somebody deleted the topic there alone reaches
+// nobody any more: the region that lacks some of it is not late.
+func TestDeletedAtItsOriginIsIncomplete(t *testing.T) {
+	m := newMesh(t)
+	publish(m.us, 4, 6)
+	for _, n := range []*admintest.Region{m.eu, m.ap} {
+		log(n).CopyFrom(log(m.us))
+	}
+	publish(m.us, 3)
+	log(m.eu).CopyFrom(log(m.us))
+	run := func() Report {
+		t.Helper()
+		third := func(context.Context, rhumb.RegionName) (Source, error) { return m.api[m.us], nil }
+		r, err := Run(t.Context(), Options{A: m.api[m.eu], B: m.api[m.ap], Third: third})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	want(t, run(), Equal, "late map[ap:3]")
+	if err := m.us.DeleteTopic(t.Context(), topic("t"), "region", true); err != nil {
+		t.Fatal(err)
+	}
+	want(t, run(), Incomplete, "us, which has it no more")
+}
