@@ -269,6 +269,7 @@ func (sh *Shard) fetch(p rhumb.PartitionID, refs []index.Ref) ([]Stored, error) 
 	if err := sh.fromMemory(refs, raw); err != nil {
 		return nil, err
 	}
+	sh.store.readAhead(refs, raw)
 	n, err := sh.fromFiles(p, refs, raw, out)
 	return sh.untilBad(p, refs, out, n, err)
 }
@@ -279,6 +280,7 @@ func (sh *Shard) fetchRaw(p rhumb.PartitionID, refs []index.Ref) (out []Stored, 
 	if err := sh.fromMemory(refs, raw); err != nil {
 		return nil, nil, err
 	}
+	sh.store.readAhead(refs, raw)
 	if n, err := sh.fromFiles(p, refs, raw, out); err != nil {
 		sh.store.noteDamage(sh.id, p, refs, n, err)
 		return nil, nil, err
@@ -292,6 +294,7 @@ func (sh *Shard) byPlace(p rhumb.PartitionID, refs []index.Ref) ([]Stored, error
 	if err := sh.fromMemory(refs, raw); err != nil {
 		return nil, err
 	}
+	sh.store.readAhead(refs, raw)
 	w := placer{store: sh.store}
 	defer w.done()
 	placed, bad := len(refs), error(nil)
@@ -399,6 +402,16 @@ func (sh *Shard) fromMemory(refs []index.Ref, raw [][]byte) error {
 		}
 	}
 	return nil
+}
+
+// readAhead has the disk begin with the batches of log files that raw does not have. What
+// is written is not in the system's memory (vfs.File.WriteTail).
+func (s *Store) readAhead(refs []index.Ref, raw [][]byte) {
+	for i := range refs {
+		if r := &refs[i]; raw[i] == nil && !isSegment(r.File) {
+			s.log.Ahead(r.File, int64(r.Pos), int64(r.Pos)+int64(r.Size))
+		}
+	}
 }
 
 // joins tells if next is read together with the run from first to last.

@@ -119,7 +119,7 @@ func (s *Store) openParts() (err error) {
 	var report commitlog.Report
 	s.log, report, err = commitlog.Open(commitlog.Config{
 		FS: s.cfg.FS, Dir: s.path(logDir), FileSize: s.cfg.FileSize,
-		Durability: s.cfg.Durability, FlushInterval: s.cfg.FlushInterval,
+		Durability: s.cfg.Durability, FlushInterval: s.cfg.FlushInterval, Direct: s.cfg.Direct,
 		KeepsNewest: s.format.version >= newestFormat,
 	})
 	if err != nil {

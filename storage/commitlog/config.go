@@ -54,6 +54,9 @@ type Config struct {
 	Durability Durability
 	// FlushInterval is for Interval and None. Default 50 ms.
 	FlushInterval time.Duration
+	// Direct lets large rounds pass the system's page cache by (see [vfs.File]). Writing
+	// takes less of the processor; what is read from files comes from the disk.
+	Direct bool
 	// MaxSpares is how many removed files are kept to be used again. Default 2.
 	MaxSpares int
 	// MaxOpen bounds the handles that are kept open for reading. Default 256.

@@ -182,6 +182,14 @@ func (w *writer) endRun() {
 	}
 }
 
+// write writes at the end of the active file.
+func (l *Log) write(at int64, vec [][]byte) error {
+	if l.cfg.Direct {
+		return l.w.handle.WriteTail(at, vec)
+	}
+	return l.w.handle.WriteVec(at, vec)
+}
+
 // writeVec writes what is placed and notes it.
 func (l *Log) writeVec() error {
 	w := &l.w
@@ -189,7 +197,7 @@ func (l *Log) writeVec() error {
 	if len(w.vec) == 0 {
 		return nil
 	}
-	err := w.handle.WriteVec(w.vecAt, w.vec)
+	err := l.write(w.vecAt, w.vec)
 	clear(w.vec)
 	w.vec, w.vecAt = w.vec[:0], w.pos
 	if err != nil {
