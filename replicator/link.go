@@ -46,6 +46,7 @@ type link struct {
 	theirPauses []Pause            // of edges to here, as the peer said last
 	hint        int                // connections that were good when there last was one, 0: not known
 	hintAt      time.Time          // of hint
+	renewed     time.Time          // when a connection was last made anew because of another path
 	brief       bool               // the last connection lived for less than briefLife
 	toldUp      time.Time          // when it was last logged that the link is up
 }

@@ -98,12 +98,26 @@ const outgrownBy = 4
 // congestion control takes each packet on this one for one that waits in a queue, and
 // that nothing is to be sent, so that another one may take its place.
 func (c *conn) outgrown(m *meter, blocked float64) bool {
-	least := m.leastTrip()
-	return blocked < quietBelow && least >= outgrownFrom && least > outgrownBy*c.qc.ConnectionStats().MinRTT
+	least, first := m.leastTrip(), c.qc.ConnectionStats().MinRTT
+	if blocked >= quietBelow || least < outgrownFrom || first == 0 || least <= outgrownBy*first {
+		return false
+	}
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	if now := time.Now(); c.link.renewed.IsZero() || now.Sub(c.link.renewed) >= renewPause {
+		c.link.renewed = now
+		return true
+	}
+	return false
 }
 
-// outgrownFrom is a round trip below which no path is long.
-const outgrownFrom = 20 * time.Millisecond
+const (
+	// outgrownFrom is a round trip below which no path is long.
+	outgrownFrom = 20 * time.Millisecond
+	// renewPause is between two that are made anew for that: a queue that others fill for
+	// seconds looks the same.
+	renewPause = 10 * time.Minute
+)
 
 // leastTrip gives the least round trip of the last minutes.
 func (m *meter) leastTrip() time.Duration {

@@ -29,14 +29,26 @@ const (
 	// more than either is that of a queue.
 	queueTime  = 10 * time.Millisecond
 	queueShare = 4
+	// queueAfter is for how long losses that are more than before are still those of a
+	// queue that was full: reports of them come late.
+	queueAfter = 3 * time.Second
+	// One bad second is no bad line: of a sample no more counts than steepest times the
+	// loss known so far, than steepest times leastKnown, or than the two before it had.
+	steepest   = 3
+	leastKnown = 0.005
+	// expectedLost is how many packets a sample must be expected to have lost to show,
+	// fewerSamples times in a row with a third of them at most, that fewer are by now.
+	expectedLost = 5
+	fewerSamples = 3
 	// fullFor is after how long behind a full queue correction ends.
 	fullFor = 5 * time.Second
 	// firstBan and lastBan are how long correction stays off after it did harm.
 	firstBan = 15 * time.Second
 	lastBan  = 5 * time.Minute
-	// mistakenSent is after how many packets under correction, none of them lost, it was a
-	// mistake: QUIC counts some that were only late.
+	// It was a mistake, since QUIC counts packets as lost that were only late, if under
+	// correction none was lost of mistakenSent, or of so many that mistakenLost had to be.
 	mistakenSent = 100_000
+	mistakenLost = 12
 	// extraTime is how long without a left-over loss lowers extra.
 	extraTime = 20 * time.Second
 	// shortTrip is a round trip below which correction brings nothing: QUIC itself is
@@ -66,6 +78,9 @@ type Sample struct {
 	LeastRTT   time.Duration // that the path ever had
 }
 
+// share is the part of the packets that was lost.
+func (s *Sample) share() float64 { return float64(s.Lost) / float64(max(s.Sent, 1)) }
+
 // adaptor decides over the strength of one direction. It is pure: time comes in with
 // the samples.
 //
@@ -89,6 +104,9 @@ type adaptor struct {
 	on         bool
 	atStart    float64 // loss when it was turned on
 	full       time.Time
+	queued     time.Time // when the round trip was last that of a queue
+	fewer      int       // samples in a row that lost far less than expected
+	shares     [2]float64
 	worse      int // samples in a row with more loss than before
 	extra      int
 	extraAt    time.Time
@@ -123,7 +141,7 @@ func (a *adaptor) observe(now time.Time, s Sample) Code {
 		a.judge(now, s, queue)
 	case now.Before(a.banned) || queue || s.LeastRTT < shortTrip:
 	case a.lost >= leastLost && p >= leastLoss && p <= mostLoss:
-		a.on, a.atStart, a.worse, a.extra, a.extraAt = true, p, 0, 0, now
+		a.on, a.atStart, a.worse, a.extra, a.extraAt = true, max(p, s.share()), 0, 0, now
 		a.full, a.tried, a.saved, a.seen = time.Time{}, 0, 0, 0
 	}
 	return a.code()
@@ -141,11 +159,24 @@ func (a *adaptor) count(now time.Time, s Sample, queue bool) {
 		a.tried, a.saved = a.tried*keep, a.saved*keep
 	}
 	a.at = now
-	share := float64(s.Lost) / float64(max(s.Sent, 1))
-	if queue && share > margin*a.loss() {
+	if queue {
+		a.queued = now
+	}
+	share := s.share()
+	if !a.queued.IsZero() && now.Sub(a.queued) < queueAfter && share > margin*a.loss() {
 		return // the queue's losses, of which the sender must hear
 	}
-	a.sent, a.lost = a.sent+float64(s.Sent), a.lost+float64(s.Lost)
+	if expected := a.loss() * float64(s.Sent); expected >= expectedLost {
+		if a.fewer++; float64(s.Lost) > expected/3 {
+			a.fewer = 0
+		} else if a.fewer >= fewerSamples {
+			a.lost /= 2
+		}
+	}
+	most := max(steepest*max(a.loss(), leastKnown), min(a.shares[0], a.shares[1]))
+	a.shares = [2]float64{share, a.shares[0]}
+	lost := min(share, most) * float64(s.Sent)
+	a.sent, a.lost = a.sent+float64(s.Sent), a.lost+lost
 	a.tested, a.hurt = a.tested+float64(s.Sent), a.hurt+float64(s.Lost)
 	if s.Corrected {
 		a.tried, a.saved, a.seen = a.tried+float64(s.Lost), a.saved+float64(s.Recovered), a.seen+s.Sent
@@ -157,7 +188,7 @@ func (a *adaptor) judge(now time.Time, s Sample, queue bool) {
 	if !s.Corrected {
 		return // the peer has not answered yet
 	}
-	share := float64(s.Lost) / float64(max(s.Sent, 1))
+	share := s.share()
 	switch {
 	case !queue || share <= margin*a.loss():
 		a.full = time.Time{}
@@ -175,7 +206,7 @@ func (a *adaptor) judge(now time.Time, s Sample, queue bool) {
 	switch p := a.loss(); {
 	case a.worse >= 3 || p > mostLoss:
 		a.stop(now)
-	case a.tried == 0 && a.seen >= mistakenSent:
+	case a.tried == 0 && (a.seen >= mistakenSent || a.loss()*float64(a.seen) >= mistakenLost):
 		a.stop(now)
 	case a.tried >= 50 && a.saved < a.tried/5:
 		a.stop(now) // losses in long rows

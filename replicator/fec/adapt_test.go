@@ -52,6 +52,45 @@ func TestLossTurnsItOnAndItsEndOff(t *testing.T) {
 	}
 }
 
+// A connection that finds the limit of a line loses many packets once. That says nothing
+// of what the line loses by itself.
+func TestOneBurstIsForgotten(t *testing.T) {
+	a := &adaptor{}
+	most := 0.0
+	c := play(a, 30, func(i int) Sample {
+		s := Sample{Sent: 5000, RTT: rtt, LeastRTT: rtt}
+		switch i {
+		case 0:
+			s.Sent = 500
+		case 1:
+			s.RTT += rtt
+		case 2:
+			s.Lost = 700 // told late, when the queue is gone
+		}
+		most = max(most, a.code().Overhead())
+		return s
+	})
+	if most > trialCode.Overhead() || c.Overhead() > .2 {
+		t.Errorf("%v at last, %.0f %% at most", c, 100*most)
+	}
+	a = &adaptor{}
+	c = play(a, 20, func(i int) Sample {
+		s := Sample{Sent: 5000, RTT: rtt, LeastRTT: rtt}
+		if i == 2 {
+			s.Lost = 700 // there was no queue at all
+		}
+		return s
+	})
+	if c.Overhead() > .2 {
+		t.Errorf("%v some time after one burst", c)
+	}
+	// A line that does get as bad is followed within seconds.
+	c = play(a, 8, func(i int) Sample { return Sample{Sent: 5000, Lost: 500, Recovered: 500, RTT: rtt, LeastRTT: rtt} })
+	if c.Overhead() < .4 {
+		t.Errorf("%v at 10 %% loss", c)
+	}
+}
+
 // QUIC takes packets for lost that were only late. Those who get them know better.
 func TestLateIsNotLost(t *testing.T) {
 	a := &adaptor{}
