@@ -67,7 +67,7 @@ func linkResolve(a *asking) *cobra.Command {
 	c := &cobra.Command{Use: "resolve TOPIC", Short: "Let a diverged partition go on under a new life", Long: resolveLong,
 		Args: exactly(1, "one TOPIC"), ValidArgsFunction: a.completeTopic(),
 		RunE: func(c *cobra.Command, args []string) error {
-			name, err := rhumb.ParseTopic(args[0])
+			name, err := topicNamed(c, args[0])
 			if err != nil {
 				return err
 			}

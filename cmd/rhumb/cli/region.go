@@ -134,15 +134,6 @@ func dataText(id rhumb.UUID) string {
 	return id.String()
 }
 
-// regionName checks an argument.
-func regionName(c *cobra.Command, text string) (rhumb.RegionName, error) {
-	name := rhumb.RegionName(text)
-	if err := name.Validate(); err != nil {
-		return name, usage(c, err)
-	}
-	return name, nil
-}
-
 // noSuchRegion is the refusal of a name that is not in the mesh.
 func noSuchRegion(name rhumb.RegionName) error {
 	return rhumb.Errorf(rhumb.KindNotFound, "no region %s in this mesh; see what there is with 'rhumb region list'", name)

@@ -70,6 +70,9 @@ func regionShow(w *regionWork) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := notNegative(c, "wait", wait); err != nil {
+				return err
+			}
 			answer, err := w.progress(c.Context(), name)
 			if err != nil {
 				return err

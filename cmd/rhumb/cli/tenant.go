@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -16,7 +17,9 @@ import (
 func tenantCommand() *cobra.Command {
 	a := &asking{}
 	c := &cobra.Command{Use: "tenant", Short: "Manage the tenants of the mesh", Args: cobra.NoArgs, RunE: helpOnly,
-		Long: "A tenant holds namespaces, and says which regions they may name, and who administers them: the names of tokens and\ncertificates (admin_roles) whose callers manage its namespaces and topics, and nothing else. docs/security.md."}
+		Long: "A tenant holds namespaces, and says which regions they may name, and who administers them: the names of tokens and\n" +
+			"certificates (admin_roles) whose callers manage its namespaces and topics, and nothing else. docs/security.md. To change\n" +
+			"that later, write it into a topology file: 'rhumb topology export', then 'plan' and 'apply'."}
 	a.flags(c)
 	c.AddCommand(tenantList(a), tenantShow(a), tenantCreate(a), tenantDelete(a))
 	return c
@@ -68,10 +71,13 @@ func tenantCreate(a *asking) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			name := rhumb.Tenant(args[0])
 			if err := name.Validate(); err != nil {
-				return err
+				return usage(c, err)
 			}
 			doc := map[string]any{}
 			if c.Flags().Changed("regions") {
+				if len(regions) == 0 {
+					return usage(c, errors.New("--regions \"\": name regions, or leave it out for all"))
+				}
 				doc["allowed_regions"] = append([]string{}, regions...)
 			}
 			if c.Flags().Changed("admin-roles") {
@@ -100,7 +106,7 @@ func tenantDelete(a *asking) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			name := rhumb.Tenant(args[0])
 			if err := name.Validate(); err != nil {
-				return err
+				return usage(c, err)
 			}
 			return a.ask(c, func(conn *client.Client) error {
 				was, err := conn.DeleteTenant(c.Context(), name)

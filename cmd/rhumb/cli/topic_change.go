@@ -64,7 +64,7 @@ configuration store.
 func topicConfigs(a *asking) *cobra.Command {
 	var all bool
 	c := &cobra.Command{Use: "configs TOPIC [show | set NAME=VALUE… | unset NAME…]", Short: "Show or change a topic's settings", Long: configsLong,
-		Args: between(1, -1, "a TOPIC, and what to do"), ValidArgsFunction: a.completeTopic(),
+		Args: between(1, -1, "a TOPIC, and what to do"), ValidArgsFunction: a.completeSettings(),
 		RunE: func(c *cobra.Command, args []string) error {
 			change, err := settingsChange(args[1:])
 			if err != nil {

@@ -268,10 +268,12 @@ func standbyWarnings(p *configstore.Plan, regions map[rhumb.RegionName]*regionFi
 		if i < 0 || s.Kind != "namespace" {
 			continue
 		}
-		var standby []rhumb.RegionName
+		var before, standby []rhumb.RegionName
 		if json.Unmarshal(s.Changes[i].After, &standby) != nil {
 			continue
 		}
+		_ = json.Unmarshal(s.Changes[i].Before, &before) // absent: it was of another shape
+		standby = slices.DeleteFunc(standby, func(r rhumb.RegionName) bool { return slices.Contains(before, r) })
 		for _, name := range standby {
 			f := regions[name]
 			if f == nil || f.err != nil {

@@ -40,10 +40,13 @@ func verifyCommand() *cobra.Command {
 		Args: between(2, -1, "two regions, and topics"), ValidArgsFunction: t.completeRegions(2, t.completeTopics(2)),
 		RunE: func(c *cobra.Command, args []string) error {
 			o := verify.Options{Wait: wait}
+			if err := notNegative(c, "wait", wait); err != nil {
+				return err
+			}
 			for _, arg := range args[2:] {
-				name, err := rhumb.ParseTopic(arg)
+				name, err := topicNamed(c, arg)
 				if err != nil {
-					return usage(c, err)
+					return err
 				}
 				o.Topics = append(o.Topics, name)
 			}
