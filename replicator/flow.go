@@ -38,7 +38,8 @@ type flow struct {
 	over           error                   // why it ended, nil while it goes on
 	stop           context.CancelCauseFunc // of who works on it, nil if nobody does
 
-	limited atomic.Int64 // when it last had to wait for its edge's rate limit, Unix ns
+	limited      atomic.Int64 // when it last had to wait for its edge's rate limit, Unix ns
+	atLimitSince atomic.Int64 // since when it waits for that, Unix ns; 0: it does not
 
 	mu     sync.Mutex
 	status flowStatus

@@ -80,7 +80,7 @@ func (f *flow) report(now time.Time) PartitionStatus {
 	f.mu.Unlock()
 	s := PartitionStatus{Topic: f.source.topic, Partition: f.source.index, Life: f.source.life, Origin: f.source.origin, Forwarded: f.forwards(), State: st.state, Since: st.since,
 		Confirmed: st.confirmed, ConfirmedAt: st.confirmedAt, Rebuilds: st.rebuilds, Apart: st.apart, Refused: st.refused, Sent: max(st.sent, st.confirmed)}
-	s.Limited = now.Sub(time.Unix(0, f.limited.Load())) < limitedFor
+	s.Limited = f.isLimited(now)
 	if st.err != nil {
 		s.LastError, s.LastErrorAt = st.err.Error(), st.errAt
 	}
