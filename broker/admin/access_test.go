@@ -295,3 +295,17 @@ func TestEveryChangeHasAnAuditLine(t *testing.T) {
 		}
 	}
 }
+
+// TestOfTwoTokensWithOneSecretTheLowerRoleCounts: in whichever order they stand.
+func TestOfTwoTokensWithOneSecretTheLowerRoleCounts(t *testing.T) {
+	const secret = "one-secret-for-two"
+	for _, roles := range [][]admin.Role{{admin.RoleAdmin, admin.RoleViewer}, {admin.RoleViewer, admin.RoleAdmin}} {
+		all, err := admin.OpenTokens([]admin.Token{{Name: "a", Role: roles[0], Secret: secret}, {Name: "b", Role: roles[1], Secret: secret}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := all.RoleOf(secret); got != admin.RoleViewer {
+			t.Errorf("%v: who shows it is %s", roles, got)
+		}
+	}
+}

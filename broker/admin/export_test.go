@@ -43,3 +43,9 @@ func Changes(s *Server) (names []string) {
 	}
 	return names
 }
+
+// RoleOf gives the role of who shows a secret.
+func (t *Tokens) RoleOf(secret string) Role {
+	who, _ := t.find(secret)
+	return who.role
+}

@@ -171,7 +171,11 @@ func (w *regionWork) source(ctx context.Context, from api.RegionEntry, to rhumb.
 // take sums up what a source's link says.
 func (s *sourceProgress) take(l *api.Link) {
 	s.State, s.Error, s.ErrorAt, s.Since = l.State, l.LastError, l.LastErrorAt, l.Since
-	s.Records, s.Bytes, s.Seconds, s.BytesPerSecond = l.Out.LagRecords, l.Out.LagBytes, l.Out.LagSeconds, l.Out.BytesPerSecond
+	s.BytesPerSecond = l.Out.BytesPerSecond
+	s.Records, s.Bytes, s.Seconds = l.Out.LagRecords, l.Out.LagBytes, l.Out.LagSeconds
+	if len(l.Partitions) > 0 {
+		s.Records, s.Bytes, s.Seconds = 0, 0, 0 // the link's own sums may be a moment older than those
+	}
 	for _, p := range l.Partitions {
 		key := endKey{p.Topic, p.Partition, p.Region, p.Life}
 		switch {
@@ -185,6 +189,7 @@ func (s *sourceProgress) take(l *api.Link) {
 		if p.LagRecords != 0 || p.Confirmed < p.End {
 			s.Partitions++
 		}
+		s.Records, s.Bytes, s.Seconds = plus(s.Records, p.LagRecords), plus(s.Bytes, p.LagBytes), older(s.Seconds, p.LagSeconds)
 	}
 	switch {
 	case s.Partitions == 0:
@@ -192,6 +197,22 @@ func (s *sourceProgress) take(l *api.Link) {
 	case s.BytesPerSecond > 0 && s.Bytes >= 0:
 		s.Estimate = float64(s.Bytes) / s.BytesPerSecond
 	}
+}
+
+// plus adds figures of which one may not be known: then the sum is not.
+func plus(sum, n int64) int64 {
+	if sum < 0 || n < 0 {
+		return -1
+	}
+	return sum + n
+}
+
+// older gives the higher age, or -1 if one is not known.
+func older(a, b float64) float64 {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return max(a, b)
 }
 
 func (w *regionWork) linksOf(ctx context.Context, r api.RegionEntry) ([]api.Link, error) {

@@ -141,14 +141,15 @@ func TestDrainWaitEndsWithWhatIsLeft(t *testing.T) {
 // What a source does not owe keeps a region from nothing; what it does not know does.
 func TestBehindIsWhatIsOwed(t *testing.T) {
 	s := sourceProgress{ends: map[endKey]rhumb.Offset{}, confirmed: map[endKey]rhumb.Offset{}}
-	s.take(&api.Link{State: "idle", Partitions: []api.LinkPartition{
+	stale := api.Flow{LagRecords: 34022, LagBytes: 5 << 20, LagSeconds: 691}
+	s.take(&api.Link{State: "idle", Out: stale, Partitions: []api.LinkPartition{
 		{Direction: "out", Topic: "deleted", State: "left out", End: 10, Confirmed: 4},
 		{Direction: "out", Topic: "rebuilt", State: "closed", End: 150, Confirmed: -1},
 		{Direction: "out", Topic: "elsewhere", State: "standby", End: 7, Confirmed: 3},
 		{Direction: "out", Topic: "whole", State: "idle", End: 7, Confirmed: 7},
 		{Direction: "in", Topic: "whole", LagRecords: -1},
 	}})
-	if s.Partitions != 0 || s.Estimate != 0 || len(s.ends) != 1 {
+	if s.Partitions != 0 || s.Estimate != 0 || len(s.ends) != 1 || s.Records != 0 || s.Bytes != 0 || s.Seconds != 0 {
 		t.Errorf("nothing is owed: %+v", s)
 	}
 	s.take(&api.Link{State: "refused", Partitions: []api.LinkPartition{

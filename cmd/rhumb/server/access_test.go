@@ -1,12 +1,14 @@
 package server
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
@@ -203,5 +205,39 @@ func TestTokenFileThatIsGoneIsAProblem(t *testing.T) {
 	h := f.server.health()
 	if len(h.Problems) != 1 || h.Problems[0].Part != "admin token grafana" || !h.Ready {
 		t.Errorf("without the file: %+v", h)
+	}
+}
+
+// TestTokensOfOneSecretAreAProblem: an admin's token that was copied into a viewer's file
+// is a viewer's, wherever it stands in the region's file, and health says so.
+func TestTokensOfOneSecretAreAProblem(t *testing.T) {
+	f, _, _ := guarded(t)
+	file := filepath.Join(filepath.Dir(f.cfg.Admin.Tokens[0].TokenFile), "other")
+	for _, c := range []struct{ first, second string }{{"admin", "viewer"}, {"viewer", "admin"}} {
+		if err := os.WriteFile(file, []byte("a-token-to-look-with"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg := &config.Config{Admin: config.Admin{Tokens: []config.AdminToken{
+			{Name: "first", Role: c.first, TokenFile: f.cfg.Admin.Tokens[0].TokenFile}, {Name: "second", Role: c.second, TokenFile: file}}}}
+		s := &Server{cfg: *cfg}
+		tokens, err := s.openTokens()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared := tokens.Shared()
+		for name, other := range shared {
+			if other.Role.String() != "viewer" || other.Name == name {
+				t.Errorf("%s is taken for %+v", name, other)
+			}
+		}
+		if len(shared) != 1 {
+			t.Errorf("%v is shared", shared)
+		}
+	}
+	problems := map[string]string{}
+	f.server.in.tokens, _ = admin.OpenTokens([]admin.Token{{Name: "token", Role: admin.RoleAdmin, File: file}, {Name: "grafana", Role: admin.RoleViewer, File: file}})
+	f.server.tokenProblems(func(part, state, format string, args ...any) { problems[part+" "+state] = fmt.Sprintf(format, args...) })
+	if text := problems["admin token token shared"]; len(problems) != 1 || !strings.Contains(text, "same as the token grafana, so whoever shows it is grafana with the role viewer") {
+		t.Errorf("health says %q", problems)
 	}
 }

@@ -81,4 +81,7 @@ func (s *Server) tokenProblems(problem func(part, state, format string, args ...
 	for name, err := range s.in.tokens.Problems() {
 		problem("admin token "+name, "refused", "%v; nobody has it until its file is right", err)
 	}
+	for name, other := range s.in.tokens.Shared() {
+		problem("admin token "+name, "shared", "it is the same as the token %s, so whoever shows it is %[1]s with the role %s: give each its own", other.Name, other.Role)
+	}
 }

@@ -27,6 +27,7 @@ func (s *Server) open(ctx context.Context) error {
 	}{
 		{stepCerts, s.openCerts},
 		{"addresses", s.bindChosen},
+		{stepDir, s.makeDataDir},
 		{stepStore, s.openView},
 		{stepTrust, s.checkCertificate},
 		{stepStorage, s.openStorage},
@@ -49,10 +50,9 @@ func (s *Server) open(ctx context.Context) error {
 	return nil
 }
 
+func (s *Server) makeDataDir(context.Context) error { return vfs.MakeDir(s.opts.FS, s.cfg.DataDir) }
+
 func (s *Server) openView(ctx context.Context) error {
-	if err := vfs.MakeDir(s.opts.FS, s.cfg.DataDir); err != nil {
-		return err
-	}
 	keeper := s.opts.Keeper
 	if keeper == nil {
 		keeper = configstore.FileKeeper(filepath.Join(s.cfg.DataDir, "config.json"))
