@@ -134,7 +134,7 @@ const updateLong = `Change the addresses of a region. All regions use them withi
 empty value (--geo "") takes a list away.
 
 A region writes the addresses of its own file when it starts. Those that are given here are *pinned*: the region leaves
-them as they are, until --own gives it the say again.`
+them as they are, until --own gives it the say again, which it uses when it starts the next time.`
 
 func regionUpdate(w *regionWork) *cobra.Command {
 	at := &addresses{}
@@ -159,6 +159,9 @@ func regionUpdate(w *regionWork) *cobra.Command {
 				}
 				return w.print(c.OutOrStdout(), done, func(out io.Writer) {
 					fmt.Fprintf(out, "region %s: geo %v, kafka %v, admin %v\n", done.Name, done.Geo, done.Addresses[configstore.ProtocolKafka], done.Addresses[configstore.ProtocolAdmin])
+					if own {
+						fmt.Fprintf(out, "these stay until region %s starts again: then it writes those of its own file\n", done.Name)
+					}
 				})
 			})
 		}}

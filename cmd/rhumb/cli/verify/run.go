@@ -62,6 +62,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		}
 		r.info[i] = info
 		r.names[i] = string(info.Name)
+		r.sides[i] = named{side, r.names[i]}
 	}
 	a, b := r.info[0], r.info[1]
 	switch {
