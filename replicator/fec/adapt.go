@@ -42,6 +42,9 @@ const (
 	fewerSamples = 3
 	// fullFor is after how long behind a full queue correction ends.
 	fullFor = 5 * time.Second
+	// deepFor is after how long behind a queue that drops nothing more than the line
+	// does correction ends: the line is full, and what is added takes the data's place.
+	deepFor = 10 * time.Second
 	// firstBan and lastBan are how long correction stays off after it did harm.
 	firstBan = 15 * time.Second
 	lastBan  = 5 * time.Minute
@@ -90,7 +93,8 @@ func (s *Sample) share() float64 { return float64(s.Lost) / float64(max(s.Sent, 
 //	clean ───────────────────► correcting
 //	  ▲  ◄───────────────────      │
 //	  │     no losses any more     │ queue is full, or losses grow with the
-//	  │                            │ correction, or it brings back too little
+//	  │                            │ correction, or it brings back too little,
+//	  │                            │ or the line is full of data and parity
 //	  └──────── banned ◄───────────┘
 //	  after a time
 type adaptor struct {
@@ -104,6 +108,7 @@ type adaptor struct {
 	on         bool
 	atStart    float64 // loss when it was turned on
 	full       time.Time
+	deep       time.Time // since when the round trip is that of a queue
 	queued     time.Time // when the round trip was last that of a queue
 	fewer      int       // samples in a row that lost far less than expected
 	shares     [2]float64
@@ -137,6 +142,8 @@ func (a *adaptor) observe(now time.Time, s Sample) Code {
 		return a.mode.code
 	}
 	switch p := a.loss(); {
+	case a.filled(now, s, queue):
+		a.stop(now)
 	case a.on:
 		a.judge(now, s, queue)
 	case now.Before(a.banned) || queue || s.LeastRTT < shortTrip:
@@ -145,6 +152,18 @@ func (a *adaptor) observe(now time.Time, s Sample) Code {
 		a.full, a.tried, a.saved, a.seen = time.Time{}, 0, 0, 0
 	}
 	return a.code()
+}
+
+// filled reports whether correction, on or on trial, has been behind a queue for so long
+// that the line must be full.
+func (a *adaptor) filled(now time.Time, s Sample, queue bool) bool {
+	switch {
+	case !queue || !s.Corrected:
+		a.deep = time.Time{}
+	case a.deep.IsZero():
+		a.deep = now
+	}
+	return !a.deep.IsZero() && now.Sub(a.deep) >= deepFor
 }
 
 // trying reports whether the path is new.
@@ -231,7 +250,7 @@ func (a *adaptor) follow(now time.Time, s Sample) {
 // stop turns correction off for a time that doubles.
 func (a *adaptor) stop(now time.Time) {
 	a.ban = min(max(2*a.ban, firstBan), lastBan)
-	a.on, a.banned = false, now.Add(a.ban)
+	a.on, a.banned, a.deep = false, now.Add(a.ban), time.Time{}
 	a.sent, a.lost = 0, 0
 }
 

@@ -139,6 +139,52 @@ func TestFullQueueIsNotCorrected(t *testing.T) {
 	}
 }
 
+// A line that loses at random and is full all the same has no room for parity: what is
+// added takes the place of data, and the queue never goes. Where it does go, now and
+// then, correction stays.
+func TestFullLineIsNotCorrected(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		trip     func(second int) time.Duration
+		from, to int // seconds of 600 that correction may be on
+	}{
+		{"always full", func(int) time.Duration { return 2 * rtt }, 1, 80},
+		{"a moment's queue", func(i int) time.Duration { return rtt + rtt*time.Duration(min(i%9, 1)) }, 590, 600},
+	} {
+		a := &adaptor{}
+		play(a, 20, func(int) Sample { return Sample{Sent: 100, Lost: 1, RTT: rtt, LeastRTT: rtt} })
+		on := 0
+		play(a, 600, func(i int) Sample {
+			s := Sample{Sent: 2000, Lost: 20, Recovered: 20, RTT: rtt, LeastRTT: rtt}
+			if a.on { // without it the senders leave room
+				on, s.RTT = on+1, c.trip(i)
+			}
+			return s
+		})
+		if on < c.from || on > c.to {
+			t.Errorf("%s: on for %d of 600 seconds", c.name, on)
+		}
+	}
+}
+
+// A new path is corrected on trial, and may be full from the first second on.
+func TestTrialOfAFullLineEnds(t *testing.T) {
+	a := &adaptor{}
+	at, on := time.Unix(0, 0), 0
+	for range 600 {
+		at = at.Add(time.Second)
+		code := a.code()
+		s := Sample{Sent: 2000, Lost: 20, RTT: rtt, LeastRTT: rtt, Corrected: !code.Off()}
+		if s.Corrected {
+			on, s.RTT = on+1, 2*rtt
+		}
+		a.observe(at, s)
+	}
+	if on > 80 {
+		t.Errorf("on for %d of 600 seconds", on)
+	}
+}
+
 // A policer has no queue: what is sent beyond its rate is lost, the more the more is
 // sent. Correction must not fight it.
 func TestLossThatGrowsWithCorrection(t *testing.T) {
