@@ -147,7 +147,8 @@ func (f *flow) lag(log *partitionState, st *flowStatus, l *ledger, now time.Time
 }
 
 // oldestAfter gives the append time of the first own batch after an offset, in
-// ms since 1970; 0 if it cannot be read. It is remembered until the offset moves.
+// ms since 1970; 0 if there is none to be read now, when that was seen first if it never
+// can be. It is remembered until the offset moves.
 func (f *flow) oldestAfter(after, limit rhumb.Offset) int64 {
 	f.mu.Lock()
 	known, at := f.status.oldestFor == after && f.status.oldest > 0, f.status.oldest
@@ -161,10 +162,14 @@ func (f *flow) oldestAfter(after, limit rhumb.Offset) int64 {
 		read = newRelayLog(f).read
 	}
 	found, err := read(after+1, limit, 1)
-	if err != nil || len(found) == 0 {
+	switch {
+	case rhumb.KindOf(err) == rhumb.KindCorrupt:
+		at = time.Now().UnixMilli() // it is older, but who knows by how much: its age grows from now on
+	case err != nil || len(found) == 0:
 		return 0
+	default:
+		at = found[0].Envelope.AppendTime
 	}
-	at = found[0].Envelope.AppendTime
 	f.mu.Lock()
 	f.status.oldestFor, f.status.oldest = after, at
 	f.mu.Unlock()

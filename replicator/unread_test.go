@@ -45,6 +45,9 @@ func TestG17SkipWhatCannotBeRead(t *testing.T) {
 				}
 				ms.pass(7 * time.Second)
 			}
+			if age := us.flow("eu").Lag.Age; age < 20*time.Second {
+				ms.t.Errorf("it stands for half a minute, and its oldest record is %s old", age)
+			}
 			// Another session, which brings nothing: the batch is the first thing that it reads.
 			ms.cut("us", "eu", relay.Settings{Cut: true})
 			ms.until("unlinked again", 20*time.Second, func() bool { return !ms.linked("us", "eu") })

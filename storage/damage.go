@@ -24,6 +24,7 @@ type Damage struct {
 	Shard     rhumb.ShardID
 	Partition rhumb.PartitionID
 	Offset    rhumb.Offset // of the first batch that was seen to be bad
+	Last      rhumb.Offset // of its last record
 	Err       error
 }
 
@@ -45,7 +46,7 @@ func (s *Store) noteDamage(shard rhumb.ShardID, p rhumb.PartitionID, refs []inde
 	if isSegment(file) {
 		name = path.Join(segmentDir, segmentName(file))
 	}
-	d := Damage{File: name, Shard: shard, Partition: p, Offset: refs[n].Base, Err: err}
+	d := Damage{File: name, Shard: shard, Partition: p, Offset: refs[n].Base, Last: refs[n].Last(), Err: err}
 	if s.damage.add(file, d) && s.cfg.Events.Damaged != nil {
 		s.cfg.Events.Damaged(d)
 	}

@@ -22,7 +22,7 @@ func topicDelete(a *asking) *cobra.Command {
 			"mesh: in all regions, which needs the configuration store. A region that is away deletes it when it is back; nothing\n" +
 			"brings an old record, setting or position back, also if the name is used again at once.\n" +
 			"region: in the region that is asked. The others go on, and links leave the topic out there until it is created\n" +
-			"there again; then it gets what the others still hold. While others lack records that come from there it is refused,\n" +
+			"there again; then it gets what the others published and still hold. While others lack records that come from there it is refused,\n" +
 			"after a moment, unless --force says to lose them.",
 		Args: exactly(1, "one TOPIC"), ValidArgsFunction: a.completeTopic(),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -15,7 +15,7 @@ func (s *Server) damageProblems(problem func(part, state, format string, args ..
 	}
 	names := s.partitionNames(damaged)
 	for _, d := range damaged {
-		problem("storage", "damaged", "%s does not hold what was written: offset %d of %s cannot be read (%v); what is before and after it can", d.File, d.Offset, names[d.Partition], d.Err)
+		problem("storage", "damaged", "%s does not hold what was written: offsets %d to %d of %s cannot be read (%v); what is before and after them can", d.File, d.Offset, d.Last, names[d.Partition], d.Err)
 	}
 }
 

@@ -120,7 +120,7 @@ func (j *job) oneSided(ctx context.Context, known [2]bool) error {
 	case j.key.region == lacking.Number || j.gone() && j.carried(lacks):
 		j.out.Note = fmt.Sprintf("an earlier life of %s: %s holds nothing of it, and no link brings it there", j.originName(), lacking.Name)
 		if j.key.region == lacking.Number && j.carried(lacks) {
-			j.out.Note = fmt.Sprintf("an earlier life of %s: %s holds nothing of it yet; if it was replaced, the edges that lead to it bring it back", j.originName(), lacking.Name)
+			j.out.Note = fmt.Sprintf("an earlier life of %s: %s holds nothing of it yet; if it was replaced, the edges that lead to it bring it back, if the topic was deleted and made again there alone, nothing does", j.originName(), lacking.Name)
 		}
 		if err := j.countAlone(ctx, has, rhumb.NoOffset); err != nil {
 			return err
