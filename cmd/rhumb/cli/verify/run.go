@@ -218,7 +218,7 @@ func (r *runner) topic(ctx context.Context, p pair) error {
 	name := p.name.Short()
 	for i, t := range p.at {
 		if t == nil {
-			r.report.problem(name, "is not in region %s: it is not created there yet, or not replicated to it", r.names[i])
+			r.report.problem(name, "is not in region %s: it is not created there yet, not replicated to it, or deleted there alone", r.names[i])
 			return nil
 		}
 	}
