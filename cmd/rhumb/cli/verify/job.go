@@ -60,6 +60,9 @@ func (j *job) run(ctx context.Context) error {
 		j.skip()
 		return nil
 	}
+	if hi < 0 && max(j.at[0].LastRecord, j.at[1].LastRecord) < 0 {
+		return nil // nothing was ever published in it: nobody may have asked for it
+	}
 	if hi < 0 {
 		j.nothingYet()
 		return nil
