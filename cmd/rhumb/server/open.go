@@ -142,6 +142,9 @@ func (s *Server) register(ctx context.Context) error {
 	switch {
 	case err == nil:
 		s.room.self = stored
+		if err := s.room.view.Refresh(ctx); err != nil { // so that the next start knows it, with the store away
+			s.log.Warn("what was registered is not in the last good copy yet", "err", err)
+		}
 		return nil
 	case s.wasRemoved(data):
 		return s.removedError(data)
