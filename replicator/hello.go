@@ -2,7 +2,6 @@ package replicator
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -26,7 +25,7 @@ const featureGone uint64 = 1 << 2
 
 // Features of this version's links. A peer that requires others is refused.
 const (
-	featuresOptional        = featureForward | featureGone | featureCorrect
+	featuresOptional        = featureForward | featureGone
 	featuresRequired uint64 = 0
 )
 
@@ -68,42 +67,30 @@ func (m *Manager) greet(ctx context.Context, qc *quic.Conn, expected *link) (*co
 	}
 	c := &conn{m: m, qc: qc, dialled: expected != nil, stream: stream,
 		reader: wire.NewReader(stream, noBudget{}), writer: wire.NewWriter(stream, false)}
-	if err := c.exchange(ctx, expected); err != nil {
-		c.uncorrect()
-		return nil, err
-	}
-	return c, reading(stream.SetDeadline(time.Time{}))
-}
-
-// exchange is greet's part on the stream.
-func (c *conn) exchange(ctx context.Context, expected *link) error {
 	if expected != nil {
 		c.pool.id = rhumb.NewUUID()
-		c.attach()
 		if err := c.writeHello(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := c.readHello(expected); err != nil {
-		return err
-	}
-	if expected == nil {
-		c.attach()
+		return nil, err
 	}
 	if err := c.link.settleRivals(ctx, c); err != nil {
-		return err
+		return nil, err
 	}
-	c.correct()
 	if expected == nil {
 		if err := c.writeHello(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	c.prepare()
 	if expected == nil {
-		return c.awaitPing()
+		if err := c.awaitPing(); err != nil {
+			return nil, err
+		}
 	}
-	return nil
+	return c, reading(stream.SetDeadline(time.Time{}))
 }
 
 func (c *conn) writeHello() error {
@@ -130,13 +117,12 @@ func (c *conn) readHello(expected *link) error {
 	if !ok {
 		return brokenf("the first frame is %s, not a hello", f.Type())
 	}
-	c.boot, c.data, c.software = theirs.Boot, theirs.Data, theirs.Software
+	c.boot, c.software = theirs.Boot, theirs.Software
 	if agreed, err := wire.Agree(c.m.hello(), theirs); err == nil {
 		c.features = agreed.Features
 	}
 	c.pool.agree(c, theirs)
 	c.link, err = c.m.judge(c.qc, theirs, expected)
-	c.rebuilt = slices.ContainsFunc(c.m.cfg.Policy.Regions(), func(r configstore.Region) bool { return r.Name == theirs.Name && r.Rebuilds > 0 })
 	return err
 }
 

@@ -23,7 +23,6 @@ import (
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/relay"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
-	"github.com/rhumbmq/rhumb/replicator/fec"
 )
 
 // mesh is some regions in memory, joined by a simulated network.
@@ -34,13 +33,8 @@ type mesh struct {
 	policy *fakePolicy
 	net    *network
 	limits Limits
-	// correction is of links by peer, the same for all nodes.
-	correction map[rhumb.RegionName]fec.Mode
-	nodes      map[rhumb.RegionName]*node
+	nodes  map[rhumb.RegionName]*node
 }
-
-// uncorrected has no link correct its losses.
-var uncorrected = map[rhumb.RegionName]fec.Mode{"us": fec.Pinned(fec.Code{}), "eu": fec.Pinned(fec.Code{})}
 
 // node is one region: its log outlives its manager.
 type node struct {
@@ -139,7 +133,7 @@ func (n *node) start() {
 		limits = *n.limits
 	}
 	m, err := New(Config{Self: n.self, Boot: n.boot, Region: n.region, Policy: n.policy, PacketConn: n.socket, Certs: n.certs,
-		Resolve: n.resolve, Logger: slog.New(slog.NewTextHandler(n.logs, nil)), Limits: limits, Correction: n.mesh.correction})
+		Resolve: n.resolve, Logger: slog.New(slog.NewTextHandler(n.logs, nil)), Limits: limits})
 	if err != nil {
 		n.mesh.t.Fatal(err)
 	}

@@ -189,15 +189,23 @@ func (l *link) settlePause(f *flow) {
 	switch {
 	case paused && !f.paused:
 		f.paused = true
-		f.interrupt(errPaused)
+		f.halt(errPaused)
 		if !f.running {
 			f.become(SessionPaused)
 		}
 	case !paused && f.paused:
 		f.paused = false
+		f.halted, f.halt = context.WithCancelCause(context.Background())
 		f.become(SessionDisconnected)
 		l.queue(f)
 	}
+}
+
+// haltOf gives what ends when the flow is paused.
+func (l *link) haltOf(f *flow) context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return f.halted
 }
 
 // leave notes that nobody works on the flow any more, and why.

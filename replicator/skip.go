@@ -33,10 +33,9 @@ type SkipResult struct {
 type skipOrder struct {
 	to   dedup.ChainPoint
 	by   string
-	from *dedup.ChainPoint // where the copies part, nil: they do not
-	done chan struct{}     // closed when the destination has confirmed it, or will not have it
-	why  string            // why it will not have it: set before done is closed
-	said bool              // a session was opened with it
+	done chan struct{} // closed when the destination has confirmed it, or will not have it
+	why  string        // why it will not have it: set before done is closed
+	said bool          // a session was opened with it
 }
 
 // Skip leaves records of a partition out on the way to one region: the
@@ -59,25 +58,19 @@ func (m *Manager) Skip(ctx context.Context, r SkipRequest, dry bool) (SkipResult
 	if dry || after >= to.Offset {
 		return out, nil
 	}
+	o := &skipOrder{to: to, by: r.By, done: make(chan struct{})}
+	if !f.give(o) {
+		return out, rhumb.Errorf(rhumb.KindUnavailable, "another skip of this partition is under way")
+	}
 	m.log.Warn("an operator skips records", "peer_region", r.Peer, "topic", r.Partition.Topic.String(), "partition", r.Partition.Index,
 		"origin", f.source.origin, "from", int64(out.From), "to", int64(out.To), "by", r.By)
-	err = f.carryOut(ctx, &skipOrder{to: to, by: r.By, done: make(chan struct{})})
-	out.Done = err == nil
-	return out, err
-}
-
-// carryOut gives an order and waits until the destination has confirmed it.
-func (f *flow) carryOut(ctx context.Context, o *skipOrder) error {
-	peer := f.link.name
-	if !f.give(o) {
-		return rhumb.Errorf(rhumb.KindUnavailable, "another skip of this partition is under way")
-	}
 	select {
 	case <-o.done:
 		if o.why != "" {
-			return rhumb.Errorf(rhumb.KindInvalid, "region %s does not take the skip from here: %s; what another path brings is skipped there, too", peer, o.why)
+			return out, rhumb.Errorf(rhumb.KindInvalid, "region %s does not take the skip from here: %s; what another path brings is skipped there, too", r.Peer, o.why)
 		}
-		return nil
+		out.Done = true
+		return out, nil
 	case <-ctx.Done():
 	}
 	f.mu.Lock()
@@ -85,7 +78,7 @@ func (f *flow) carryOut(ctx context.Context, o *skipOrder) error {
 		f.order = nil
 	}
 	f.mu.Unlock()
-	return rhumb.Errorf(rhumb.KindTimeout, "region %s has not confirmed the skip in time: it may or may not have happened, 'rhumb link show %s' tells; say it again", peer, peer)
+	return out, rhumb.Errorf(rhumb.KindTimeout, "region %s has not confirmed the skip in time: it may or may not have happened, 'rhumb link show %s' tells; say it again", r.Peer, r.Peer)
 }
 
 // flowOf finds the flow that a skip is about: of own records that of the life that is
@@ -332,9 +325,5 @@ func (f *flow) ordered() *session.Order {
 		return nil
 	}
 	f.order.said = true
-	o := session.Order{To: f.order.to, By: f.order.by}
-	if from := f.order.from; from != nil {
-		o.Apart, o.Common = true, from.Offset
-	}
-	return &o
+	return &session.Order{To: f.order.to, By: f.order.by}
 }

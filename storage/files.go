@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/index"
@@ -14,12 +13,8 @@ import (
 
 // settledFile is a log file that has its index, or a segment.
 type settledFile struct {
-	table   *index.Table
-	live    int       // parts that a log start has not passed, and a guard
-	bytes   int64     // of the batches in those parts
-	size    int64     // of all batches, of a segment
-	guarded bool      // its parts are not all counted yet
-	since   time.Time // when little of it was first seen to be live, zero: it is not
+	table *index.Table
+	live  int // parts that a log start has not passed
 }
 
 // fileSet is what the settler knows of log files.
@@ -67,7 +62,7 @@ func (f *fileSet) waitsFor(shard rhumb.ShardID, index uint64) bool {
 func (f *fileSet) add(id uint64, t *index.Table) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.settled[id] = &settledFile{table: t, live: 1, guarded: true}
+	f.settled[id] = &settledFile{table: t, live: 1}
 	f.through = max(f.through, id)
 }
 
@@ -75,38 +70,23 @@ func (f *fileSet) add(id uint64, t *index.Table) {
 func (f *fileSet) addSegment(id uint64, t *index.Table) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	size := int64(0)
-	for _, p := range t.Dir.Parts {
-		size += int64(p.Bytes)
-	}
-	f.settled[id] = &settledFile{table: t, live: 1, size: size, guarded: true}
+	f.settled[id] = &settledFile{table: t, live: 1}
 }
 
-func (f *fileSet) unguard(id uint64) {
+func (f *fileSet) unguard(id uint64) { f.count(id, -1) }
+
+func (f *fileSet) count(id uint64, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if s := f.settled[id]; s != nil {
-		s.live--
-		s.guarded = false
+		s.live += n
 	}
 }
 
-// hold counts a part of a partition's log.
-func (f *fileSet) hold(p *index.Part) { f.count(p, 1) }
-
-// release gives back parts that log starts passed, or that were replaced.
+// release gives back parts that log starts passed.
 func (f *fileSet) release(parts []*index.Part) {
 	for _, p := range parts {
-		f.count(p, -1)
-	}
-}
-
-func (f *fileSet) count(p *index.Part, n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if s := f.settled[p.File()]; s != nil {
-		s.live += n
-		s.bytes += int64(n) * int64(p.Bytes)
+		f.count(p.File(), -1)
 	}
 }
 

@@ -13,19 +13,17 @@ import (
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
-// rewriter writes what compaction or log starts leave into segments, many partitions into one, and
+// rewriter writes what compaction leaves into segments, many partitions into one, and
 // puts a segment's parts in the place of those that they were made of. Order: the
 // segment is safe under its name; one batch of the state database names it and says
 // for each partition where it lies now; then readers see it. The old files go when
 // that batch is safe and nothing in them is live.
 type rewriter struct {
-	s       *Store
-	seg     *segment.Writer
-	file    vfs.File
-	id      uint64
-	swaps   []swap
-	counted bool // something was put in its place
-	plain   bool // batches are copied as they are: there are no more holes than before
+	s     *Store
+	seg   *segment.Writer
+	file  vfs.File
+	id    uint64
+	swaps []swap
 	// failed are partitions that changed under a pass: what follows of it is void.
 	failed map[index.Key]bool
 }
@@ -77,11 +75,7 @@ func (w *rewriter) add(r index.Ref, raw []byte) error {
 		sw.any = true
 		w.seg.Partition(sw.key(), sw.old[0].Start, sw.end)
 	}
-	written := &w.s.compacting.written
-	if w.plain {
-		written = &w.s.compacting.rewritten
-	}
-	written.Add(uint64(len(raw)))
+	w.s.compacting.written.Add(uint64(len(raw)))
 	return w.seg.Add(r, raw)
 }
 
@@ -131,9 +125,7 @@ func (w *rewriter) finish(ctx context.Context) error {
 		return err
 	}
 	err := w.count(t)
-	if w.counted {
-		w.s.wake() // for files that are dead now
-	}
+	w.s.wake() // for files that are dead now
 	return err
 }
 
@@ -178,7 +170,6 @@ func (w *rewriter) count(t *index.Table) error {
 	rows := make([]*statedb.Compaction, len(w.swaps))
 	for i := range w.swaps {
 		if rows[i] = w.row(&w.swaps[i]); rows[i] != nil {
-			w.counted = true
 			b.SetCompaction(w.swaps[i].sh.id, w.swaps[i].id, rows[i])
 		}
 	}
@@ -214,9 +205,7 @@ func (w *rewriter) row(sw *swap) *statedb.Compaction {
 	if n := len(sw.old); n > 0 {
 		row.Covered = max(row.Covered, sw.old[n-1].Last+1)
 	}
-	if !w.plain {
-		row.Holes = max(row.Holes, row.Covered)
-	}
+	row.Holes = max(row.Holes, row.Covered)
 	replaced := false
 	for _, q := range p.Parts() {
 		switch {
@@ -249,7 +238,7 @@ func (w *swap) publish(t *index.Table, row *statedb.Compaction) {
 	}
 	gone, added := p.Replace(w.old, pt)
 	if added {
-		sh.store.files.hold(pt)
+		sh.store.files.count(t.File, 1)
 	}
 	sh.store.files.release(gone)
 	p.SetHoles(row.Holes)

@@ -54,16 +54,7 @@ func (s *Store) settleAll(ctx context.Context) error {
 			break
 		}
 	}
-	if err := s.removeDead(ctx); err != nil {
-		return err
-	}
-	if ids, next := s.sparse(time.Now()); len(ids) > 0 || !next.IsZero() {
-		select {
-		case s.compacting.emptied <- struct{}{}:
-		default:
-		}
-	}
-	return nil
+	return s.removeDead(ctx)
 }
 
 // settleNext looks at the oldest file that has not settled.
@@ -171,7 +162,7 @@ func (s *Store) adopt(ctx context.Context, file uint64) error {
 		sh := s.shards[p.Key.Shard]
 		sh.mu.Lock()
 		if ix := sh.parts[p.Key.Partition]; ix != nil && ix.Settle(p) {
-			s.files.hold(p)
+			s.files.count(file, 1)
 		}
 		sh.mu.Unlock()
 		b.DropRefs(p.Key.Shard, p.Key.Partition, p.Last+1)
@@ -381,7 +372,7 @@ func (s *Store) removeDead(ctx context.Context) error {
 			return err
 		}
 		s.files.remove(id).Forget()
-		s.forget(id)
+		s.checked.forget(id)
 		if s.cfg.Events.Removed != nil {
 			s.cfg.Events.Removed(id)
 		}

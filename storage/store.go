@@ -51,7 +51,6 @@ type Store struct {
 	files      fileSet
 	segments   segmentSet
 	checked    checkedSet
-	damage     damageSet
 	compacting compacting
 	// holds counts open snapshot readers: no file is deleted.
 	holds atomic.Int32

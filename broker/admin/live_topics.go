@@ -26,12 +26,12 @@ func (l Live) brokerTopic(name rhumb.Topic) (broker.TopicInfo, error) {
 }
 
 // DeleteTopic deletes a topic; an empty scope is its namespace's.
-func (l Live) DeleteTopic(ctx context.Context, name rhumb.Topic, scope string, force bool) error {
+func (l Live) DeleteTopic(ctx context.Context, name rhumb.Topic, scope string) error {
 	t, err := l.brokerTopic(name)
 	if err != nil {
 		return err
 	}
-	return l.Broker.DeleteTopicIn(ctx, t, configstore.Scope(scope), force)
+	return l.Broker.DeleteTopicIn(ctx, t, configstore.Scope(scope))
 }
 
 // GrowTopic gives a topic more partitions; links carry that on.

@@ -25,7 +25,6 @@ type document struct {
 type operation struct {
 	Summary     string               `yaml:"summary"`
 	Role        string               `yaml:"x-role"`
-	Tenant      string               `yaml:"x-tenant"`
 	Responses   map[string]*response `yaml:"responses"`
 	RequestBody struct {
 		Content map[string]content `yaml:"content"`

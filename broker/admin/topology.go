@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
@@ -13,13 +12,12 @@ import (
 )
 
 // topologyExport answers GET /topology.
-func (s *Server) topologyExport(r *http.Request) (any, error) {
+func (s *Server) topologyExport(*http.Request) (any, error) {
 	docs, err := s.documents()
 	if err != nil {
 		return nil, err
 	}
-	tenants := slices.DeleteFunc(docs.Tenants(), func(t configstore.Tenant) bool { return !scopeOf(r).covers(t.Name) })
-	return configstore.ExportTopology(tenants, docs.Namespaces(), docs.TopicDocs()), nil
+	return configstore.ExportTopology(docs.Tenants(), docs.Namespaces(), docs.TopicDocs()), nil
 }
 
 // pruning reads ?prune.
@@ -49,7 +47,7 @@ func (s *Server) topologyPlan(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return writer(r, docs).PlanTopology(r.Context(), file, prune)
+	return docs.Writer().PlanTopology(r.Context(), file, prune)
 }
 
 // topologyApply answers POST /topology/apply.
@@ -77,5 +75,5 @@ func (s *Server) topologyApply(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return writer(r, docs).ApplyTopology(r.Context(), file, prune, req.Base)
+	return docs.Writer().ApplyTopology(r.Context(), file, prune, req.Base)
 }

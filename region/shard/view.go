@@ -17,7 +17,7 @@ type view struct {
 	mu      sync.Mutex // also guards partition.gaps
 	state   PartitionState
 	gone    bool
-	waiters []waiting
+	waiters map[*Waiter]struct{}
 	// unflushed holds ends of the log that are committed but not yet on the
 	// disks of a majority, by the entry that made them.
 	unflushed []flushPoint
@@ -28,25 +28,7 @@ type flushPoint struct {
 	end   rhumb.Offset
 }
 
-// waiting is a waiter, and the partition that it was added to. Most partitions have one.
-type waiting struct {
-	*Waiter
-	ref rhumb.PartitionRef
-}
-
-func newView() *view { return &view{} }
-
-// remove takes a waiter away, if it is there. The caller holds mu.
-func (v *view) remove(w *Waiter) {
-	i := slices.IndexFunc(v.waiters, func(o waiting) bool { return o.Waiter == w })
-	if i < 0 {
-		return
-	}
-	last := len(v.waiters) - 1
-	v.waiters[i] = v.waiters[last]
-	v.waiters[last] = waiting{}
-	v.waiters = v.waiters[:last]
-}
+func newView() *view { return &view{waiters: make(map[*Waiter]struct{})} }
 
 // show publishes a partition.
 func (s *Shard) show(p *partition, flushed uint64) {
@@ -93,8 +75,8 @@ func (v *view) flush(index uint64) bool {
 
 // signal wakes all waiters. The caller holds mu.
 func (v *view) signal() {
-	for _, w := range v.waiters {
-		w.Signal(w.ref)
+	for w := range v.waiters {
+		w.signal()
 	}
 }
 
@@ -159,8 +141,7 @@ func (s *Shard) AddWaiter(id rhumb.PartitionID, w *Waiter) bool {
 	if p.view.gone {
 		return false
 	}
-	p.view.remove(w) // it is there once
-	p.view.waiters = append(p.view.waiters, waiting{w, rhumb.PartitionRef{Shard: s.cfg.ID, ID: id}})
+	p.view.waiters[w] = struct{}{}
 	return true
 }
 
@@ -168,7 +149,7 @@ func (s *Shard) AddWaiter(id rhumb.PartitionID, w *Waiter) bool {
 func (s *Shard) RemoveWaiter(id rhumb.PartitionID, w *Waiter) {
 	if p := s.partition(id); p != nil {
 		p.view.mu.Lock()
-		p.view.remove(w)
+		delete(p.view.waiters, w)
 		p.view.mu.Unlock()
 	}
 }
@@ -179,7 +160,7 @@ func (p *partition) depart() {
 	defer p.view.mu.Unlock()
 	p.view.gone = true
 	p.view.signal()
-	p.view.waiters = nil
+	clear(p.view.waiters)
 }
 
 // Partitions gives the ids of the shard's partitions, in no order.

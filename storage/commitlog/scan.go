@@ -18,7 +18,6 @@ type scanner struct {
 	r    io.ReaderAt
 	size int64
 	seed uint32
-	few  bool // read no more than is asked for
 	buf  []byte
 	at   int64 // of buf in the file
 }
@@ -30,10 +29,7 @@ func (s *scanner) window(pos, n int64) ([]byte, error) {
 		return nil, nil
 	}
 	if pos < s.at || pos+n > s.at+int64(len(s.buf)) {
-		want := n
-		if !s.few {
-			want = min(max(n, windowSize), s.size-pos)
-		}
+		want := min(max(n, windowSize), s.size-pos)
 		if int64(cap(s.buf)) < want {
 			s.buf = make([]byte, want)
 		}

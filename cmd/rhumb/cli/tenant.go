@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -17,9 +16,7 @@ import (
 func tenantCommand() *cobra.Command {
 	a := &asking{}
 	c := &cobra.Command{Use: "tenant", Short: "Manage the tenants of the mesh", Args: cobra.NoArgs, RunE: helpOnly,
-		Long: "A tenant holds namespaces, and says which regions they may name, and who administers them: the names of tokens and\n" +
-			"certificates (admin_roles) whose callers manage its namespaces and topics, and nothing else. docs/security.md. To change\n" +
-			"that later, write it into a topology file: 'rhumb topology export', then 'plan' and 'apply'."}
+		Long: "A tenant holds namespaces, and says which regions they may name."}
 	a.flags(c)
 	c.AddCommand(tenantList(a), tenantShow(a), tenantCreate(a), tenantDelete(a))
 	return c
@@ -34,13 +31,13 @@ func tenantList(a *asking) *cobra.Command {
 					return err
 				}
 				return a.print(c.OutOrStdout(), api.TenantList{Tenants: all}, func(w io.Writer) {
-					row(w, "TENANT", "REGIONS", "VERSION", "CHANGED", "BY", "ADMINS")
+					row(w, "TENANT", "REGIONS", "VERSION", "CHANGED", "BY")
 					for _, t := range all {
 						allowed := "all"
 						if t.AllowedRegions != nil {
 							allowed = list(t.AllowedRegions) // none: the row says -
 						}
-						row(w, t.Name, allowed, t.Version, t.UpdatedAt.UTC().Format(time.RFC3339), t.UpdatedBy, orDash(list(t.AdminRoles)))
+						row(w, t.Name, allowed, t.Version, t.UpdatedAt.UTC().Format(time.RFC3339), t.UpdatedBy)
 					}
 				})
 			})
@@ -66,22 +63,16 @@ func tenantShow(a *asking) *cobra.Command {
 }
 
 func tenantCreate(a *asking) *cobra.Command {
-	var regions, admins []string
+	var regions []string
 	c := &cobra.Command{Use: "create TENANT", Short: "Make a tenant", Args: exactly(1, "one TENANT"),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := rhumb.Tenant(args[0])
 			if err := name.Validate(); err != nil {
-				return usage(c, err)
+				return err
 			}
 			doc := map[string]any{}
 			if c.Flags().Changed("regions") {
-				if len(regions) == 0 {
-					return usage(c, errors.New("--regions \"\": name regions, or leave it out for all"))
-				}
 				doc["allowed_regions"] = append([]string{}, regions...)
-			}
-			if c.Flags().Changed("admin-roles") {
-				doc["admin_roles"] = append([]string{}, admins...)
 			}
 			text, err := json.Marshal(doc)
 			if err != nil {
@@ -96,7 +87,6 @@ func tenantCreate(a *asking) *cobra.Command {
 			})
 		}}
 	c.Flags().StringSliceVar(&regions, "regions", nil, "regions that its namespaces may name (default: all, also those that come later)")
-	c.Flags().StringArrayVar(&admins, "admin-roles", nil, "name of a token or certificate whose caller administers it; may be given several times (default: only admins of the mesh)")
 	offer(c, "regions", a.complete(0, -1, regionNames))
 	return c
 }
@@ -106,7 +96,7 @@ func tenantDelete(a *asking) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			name := rhumb.Tenant(args[0])
 			if err := name.Validate(); err != nil {
-				return usage(c, err)
+				return err
 			}
 			return a.ask(c, func(conn *client.Client) error {
 				was, err := conn.DeleteTenant(c.Context(), name)
