@@ -78,6 +78,22 @@ class Member(threading.Thread, ConsumerRebalanceListener):
         check(self.error is None and not self.is_alive(), f"member: {self.error!r}")
 
 
+def first(conf, topic, seen):
+    """A member that has all of a topic alone. Now and then one of kafka-python 3.0.12 stands as the group's leader, in the
+    middle of the rebalance and with all that it needs, on a busy machine: another one that takes its place is served at
+    once."""
+    member = Member(conf, topic, seen)
+    patience = time.monotonic() + 20
+    until("one member has all, or none for long",
+          lambda: len(member.owned) == 6 or not member.owned and time.monotonic() > patience)
+    if len(member.owned) < 6:
+        print("a member stood in a rebalance for 20 s, and another one took its place", flush=True)
+        member.stop()
+        member = Member(conf, topic, seen)
+        until("one member has all", lambda: len(member.owned) == 6)
+    return member
+
+
 class Steps:
     def __init__(self, bootstrap):
         self.conf = common(bootstrap)
@@ -184,8 +200,7 @@ class Steps:
         conf = {**self.conf, "group_id": group, "enable_auto_commit": False, "auto_offset_reset": "earliest",
                 "partition_assignment_strategy": [assignor], "session_timeout_ms": 10000, "heartbeat_interval_ms": 300}
         self.fill(topic, 6, 0, 600)
-        members = [Member(conf, topic, seen)]
-        until("one member has all", lambda: len(members[0].owned) == 6)
+        members = [first(conf, topic, seen)]
         members += [Member(conf, topic, seen), Member(conf, topic, seen)]
         until("three members share", lambda: sorted(len(m.owned) for m in members) == [2, 2, 2])
         equal(set().union(*(m.owned for m in members)), set(range(6)), "partitions of the three")
@@ -211,10 +226,15 @@ class Steps:
         got = c.committed(part, metadata=True)
         equal((got.offset, got.metadata), (7, "seven"), "committed")
         c.subscribe([topic])
-        first = []
-        until("a record", lambda: first.extend(r for rs in c.poll(timeout_ms=200).values() for r in rs) or first)
+        got, patience = [], time.monotonic() + 20
+        until("a record", lambda: got.extend(r for rs in c.poll(timeout_ms=200).values() for r in rs) or got or time.monotonic() > patience)
+        if not got:  # see first
+            c.close()
+            c = self.consumer(group_id=group)
+            c.subscribe([topic])
+            until("a record", lambda: got.extend(r for rs in c.poll(timeout_ms=200).values() for r in rs) or got)
         c.close()
-        equal(first[0].offset, 7, "where the group goes on")
+        equal(got[0].offset, 7, "where the group goes on")
         return "offset and metadata kept, the group goes on there"
 
     def time(self):
