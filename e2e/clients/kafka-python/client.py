@@ -79,9 +79,8 @@ class Member(threading.Thread, ConsumerRebalanceListener):
 
 
 def first(conf, topic, seen):
-    """A member that has all of a topic alone. Now and then one of kafka-python 3.0.12 stands as the group's leader, in the
-    middle of the rebalance and with all that it needs, on a busy machine: another one that takes its place is served at
-    once."""
+    """A member that has all of a topic alone. Now and then, on a busy machine, one of kafka-python 3.0.12 stands in a rebalance
+    of which the coordinator says that it is over, with all partitions assigned to it: another one then takes its place."""
     member = Member(conf, topic, seen)
     patience = time.monotonic() + 20
     until("one member has all, or none for long",
