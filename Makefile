@@ -8,10 +8,11 @@ FUZZTIME ?= 10s
 COUNT ?= 6
 BENCH ?= .
 SOAK ?= 1h
+TOPICS ?= 50000
 SOURCES := $(shell $(GO) list -f '{{.Dir}}' ./... 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: consul clients compat-tools compat-record help build check test race lint fmt mutants sim bench bench-matrix soak fuzz cross tidy clean
+.PHONY: consul clients compat-tools compat-record help build check test race lint fmt mutants sim bench bench-matrix many-topics soak fuzz cross tidy clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -56,6 +57,9 @@ bench: ## benchmarks of the hot paths, against the previous commit, on this mach
 
 soak: ## two regions at 70 % of full speed for SOAK=1h, with faults of the link: nothing grows, nothing is lost
 	SOAK=$(SOAK) $(GO) test -count=1 -v -timeout 0 -run 'TestSoak$$' ./e2e/process
+
+many-topics: ## TOPICS=50000 topics in two regions: made, written, copied, idle, restarted, a record a second
+	MANY_TOPICS=$(TOPICS) $(GO) test -count=1 -v -timeout 0 -run 'TestManyTopics$$' ./e2e/process | grep -v '"level"'
 
 bench-matrix: ## the same work on Rhumb and its peers, which it installs: docs/benchmarks.md
 	GO="$(GO)" tools/bench-matrix.sh

@@ -48,6 +48,7 @@ var homes = []struct {
 	{"github.com/twmb/franz-go/pkg/kmsg", []string{"broker/kafka"}, "foreign words stay behind the protocol's door"},
 	{"github.com/prometheus/client_golang", []string{"broker/admin", "cmd"}, "one place decides names and labels of metrics"},
 	{"github.com/quic-go/quic-go", []string{"replicator"}, "links are the replicator's"},
+	{"github.com/klauspost/reedsolomon", []string{"replicator"}, "links correct their losses"},
 	{"github.com/spf13/cobra", []string{"cmd"}, "flags end at the command line"},
 }
 

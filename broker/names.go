@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"time"
 
@@ -33,11 +34,9 @@ type Names interface {
 	Subscribe(fn func()) (cancel func())
 }
 
-// How long a client's request waits for the configuration store.
-const (
-	latestWait = 2 * time.Second  // where it goes on without
-	changeWait = 10 * time.Second // where it cannot
-)
+// latestWait is how long a client's request waits for the configuration store where
+// it goes on without. Where it cannot, [configstore.Writer] bounds the wait.
+const latestWait = 2 * time.Second
 
 var _ Names = Mesh{}
 
@@ -56,8 +55,6 @@ func (m Mesh) Scope(t rhumb.Topic) (scope configstore.Scope, shared bool) {
 
 // DeleteLife implements [Names].
 func (m Mesh) DeleteLife(ctx context.Context, t rhumb.Topic, born uint64) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, changeWait)
-	defer cancel()
 	count, err := m.writer().DeleteLife(ctx, t, born)
 	return count, needsStore(err, "deleting a topic in the whole mesh")
 }
@@ -82,8 +79,6 @@ func (m Mesh) Latest(ctx context.Context, t rhumb.Topic) {
 
 // Change implements [Names].
 func (m Mesh) Change(ctx context.Context, t rhumb.Topic, edit func(*configstore.Topic) error) (configstore.Topic, error) {
-	ctx, cancel := context.WithTimeout(ctx, changeWait)
-	defer cancel()
 	doc, err := m.writer().PutTopic(ctx, t, edit)
 	return doc, needsStore(err, "changing what a topic is in all regions")
 }
@@ -96,6 +91,12 @@ func (m Mesh) writer() *configstore.Writer { return m.View.Writer("region " + st
 // needsStore says of an error of the store, as far as it may pass, what could not
 // be done and when to try again.
 func needsStore(err error, what string) error {
+	switch {
+	case errors.Is(err, configstore.ErrMaybeStored):
+		return rhumb.Errorf(rhumb.KindTimeout, "%s needs the configuration store: %w", what, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return rhumb.Errorf(rhumb.KindTimeout, "%s needs the configuration store, which did not answer in the time of the request: %w", what, err)
+	}
 	switch rhumb.KindOf(err) {
 	case rhumb.KindUnavailable, rhumb.KindTimeout:
 		return rhumb.Errorf(rhumb.KindUnavailable, "%s needs the configuration store, which does not answer; nothing was changed here, try again when it does: %w", what, err)

@@ -33,6 +33,8 @@ type Catalog interface {
 	// DeleteHere deletes the topic and leaves its deletion count; with mark, links do
 	// not bring it back.
 	DeleteHere(ctx context.Context, topic rhumb.Topic, mark bool) error
+	// Lacking names the regions that have not confirmed all that a topic has for them.
+	Lacking(TopicInfo) ([]rhumb.RegionName, error)
 	// Subscribe has fn called after each change of the topics. fn does not block.
 	Subscribe(fn func()) (cancel func())
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -118,13 +119,15 @@ func (b *Broker) GrowTopic(ctx context.Context, t *TopicInfo, n int32) error {
 // DeleteTopic deletes a topic: this region's copy of it, or every region's, as its
 // namespace says.
 func (b *Broker) DeleteTopic(ctx context.Context, info TopicInfo) error {
-	return b.DeleteTopicIn(ctx, info, "")
+	return b.DeleteTopicIn(ctx, info, "", false)
 }
 
 // DeleteTopicIn deletes a topic in this region or in the whole mesh, whatever its
 // namespace says; an empty scope leaves it to that. A deletion in the mesh needs the
-// configuration store: kind unavailable without it.
-func (b *Broker) DeleteTopicIn(ctx context.Context, info TopicInfo, scope configstore.Scope) error {
+// configuration store: kind unavailable without it. One in this region alone takes what
+// other regions lack of it from them, too: kind unavailable if that is so, after a
+// moment, unless it is forced.
+func (b *Broker) DeleteTopicIn(ctx context.Context, info TopicInfo, scope configstore.Scope, force bool) error {
 	log := b.log.With("topic", info.Topic.String())
 	if b.cfg.Names == nil {
 		if scope == configstore.ScopeMesh {
@@ -148,6 +151,11 @@ func (b *Broker) DeleteTopicIn(ctx context.Context, info TopicInfo, scope config
 		}
 		log.Info("topic deleted in the mesh", "deletions", count)
 	case configstore.ScopeRegion:
+		if shared && !force {
+			if err := b.awaitCopies(ctx, info); err != nil {
+				return err
+			}
+		}
 		if err := b.region.DeleteHere(ctx, info.Topic, shared); err != nil {
 			return err
 		}
@@ -156,6 +164,35 @@ func (b *Broker) DeleteTopicIn(ctx context.Context, info TopicInfo, scope config
 		return rhumb.Errorf(rhumb.KindInvalid, "scope must be mesh or region, not %q", string(scope))
 	}
 	return nil
+}
+
+// How long a deletion in one region waits for others to have the records, and how often
+// it looks.
+const (
+	copiesWait  = 3 * time.Second
+	copiesLook  = 100 * time.Millisecond
+	copiesNamed = "wait until they have it ('rhumb link list'), or lose it there with 'rhumb topic delete --scope region --force'"
+)
+
+// awaitCopies waits a moment until every region has what a topic has for it.
+func (b *Broker) awaitCopies(ctx context.Context, info TopicInfo) error {
+	for end := time.Now().Add(copiesWait); ; {
+		names, err := b.region.Lacking(info)
+		switch {
+		case err == nil && len(names) == 0:
+			return nil
+		case time.Now().Before(end):
+		case err != nil:
+			return rhumb.Errorf(rhumb.KindUnavailable, "topic %s is not deleted: %w", info.Topic.Short(), err)
+		default:
+			return rhumb.Errorf(rhumb.KindUnavailable, "topic %s is not deleted: records of it have not reached %v, and nobody else would bring them there; stop its producers, "+copiesNamed, info.Topic.Short(), names)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(copiesLook):
+		}
+	}
 }
 
 // partitionOf finds the partition of a topic, kind not found if it has none such.

@@ -128,6 +128,8 @@ func (s stand) base(key string) PlanBase {
 // namespaces and policies of topics that the file does not name are removed;
 // without, they stay as they are. A refusal names the field of the file.
 func (w *Writer) PlanTopology(ctx context.Context, f *TopologyFile, prune bool) (*Plan, error) {
+	ctx, cancel := w.patient(ctx)
+	defer cancel()
 	if err := w.guard(ctx); err != nil {
 		return nil, err
 	}
@@ -137,6 +139,9 @@ func (w *Writer) PlanTopology(ctx context.Context, f *TopologyFile, prune bool) 
 	}
 	next := wanted(now.shown, f, prune)
 	if err := next.check(now.shown, f); err != nil {
+		return nil, err
+	}
+	if err := w.mayPlan(now.shown, next, f, prune); err != nil {
 		return nil, err
 	}
 	p := &Plan{Base: basesOf(now, f, prune), Steps: stepsTo(now.shown, next), Edges: edgeChanges(effectiveEdges(now.shown, next))}
@@ -193,6 +198,9 @@ func wanted(now *picture, f *TopologyFile, prune bool) *picture {
 		doc.Name = t.Name
 		if t.AllowedRegions != nil || prune {
 			doc.AllowedRegions = t.AllowedRegions
+		}
+		if t.AdminRoles != nil || prune {
+			doc.AdminRoles = t.AdminRoles
 		}
 		next.tenants[t.Name] = doc
 		for _, n := range t.Namespaces {

@@ -60,22 +60,30 @@ func stepsTo(now, next *picture) []PlanStep {
 func tenantSteps(now, next *picture, name rhumb.Tenant) (first, then []PlanStep) {
 	before, there := now.tenants[name]
 	after := next.tenants[name]
-	step := func(action Action, was object, allowed []rhumb.RegionName) PlanStep {
-		is := documentFields(true, &Tenant{Name: name, AllowedRegions: allowed})
-		return PlanStep{Kind: "tenant", Name: string(name), Action: action, Changes: fieldChanges(was, is), run: putTenant(name, allowed)}
+	step := func(action Action, was object, t Tenant) PlanStep {
+		return PlanStep{Kind: "tenant", Name: string(name), Action: action, Changes: fieldChanges(was, documentFields(true, &t)), run: putTenant(t)}
 	}
 	if !there {
-		return []PlanStep{step(ActionAdd, object{}, after.AllowedRegions)}, nil
+		return []PlanStep{step(ActionAdd, object{}, after)}, nil
 	}
-	was, wide := before, Tenant{Name: name, AllowedRegions: union(before.AllowedRegions, after.AllowedRegions)}
-	if !sameRegions(wide.AllowedRegions, before.AllowedRegions) {
-		first = append(first, step(ActionChange, documentFields(true, &was), wide.AllowedRegions))
+	was, wide := before, after
+	wide.AllowedRegions = union(before.AllowedRegions, after.AllowedRegions)
+	if sameRegions(wide.AllowedRegions, before.AllowedRegions) {
+		wide.AllowedRegions = before.AllowedRegions
+	}
+	if !sameTenant(&wide, &before) {
+		first = append(first, step(ActionChange, documentFields(true, &was), wide))
 		was = wide
 	}
-	if !sameRegions(was.AllowedRegions, after.AllowedRegions) {
-		then = append(then, step(ActionChange, documentFields(true, &was), after.AllowedRegions))
+	if !sameTenant(&was, &after) {
+		then = append(then, step(ActionChange, documentFields(true, &was), after))
 	}
 	return first, then
+}
+
+// sameTenant compares what two documents of a tenant mean.
+func sameTenant(a, b *Tenant) bool {
+	return sameRegions(a.AllowedRegions, b.AllowedRegions) && slices.Equal(a.AdminRoles, b.AdminRoles)
 }
 
 // sameRegions compares what two lists of allowed regions mean: their order means
@@ -141,13 +149,13 @@ func union(a, b []rhumb.RegionName) []rhumb.RegionName {
 	return out
 }
 
-func putTenant(name rhumb.Tenant, allowed []rhumb.RegionName) func(context.Context, *Writer, *stepVersions) error {
+func putTenant(want Tenant) func(context.Context, *Writer, *stepVersions) error {
 	return func(ctx context.Context, w *Writer, v *stepVersions) error {
-		t, err := w.PutTenant(ctx, name, func(t *Tenant) error {
-			t.AllowedRegions = allowed
-			return v.expect(TenantKey(name), t.Meta)
+		t, err := w.PutTenant(ctx, want.Name, func(t *Tenant) error {
+			t.AllowedRegions, t.AdminRoles = want.AllowedRegions, want.AdminRoles
+			return v.expect(TenantKey(want.Name), t.Meta)
 		})
-		(*v)[TenantKey(name)] = t.Version
+		(*v)[TenantKey(want.Name)] = t.Version
 		return err
 	}
 }

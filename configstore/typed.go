@@ -102,9 +102,6 @@ var unbuiltFields = map[docKind]map[string]string{
 	kindRegion: {
 		"paused": "pausing a region is not supported by this version",
 	},
-	kindTenant: {
-		"admin_roles": "roles are not supported by this version",
-	},
 	kindNamespace: {
 		"edges":                    "belongs into topology: write topology.edges",
 		"topology.rate_limit":      "is written topology.rate",

@@ -16,7 +16,7 @@ import (
 // read lists all documents. v.reading is held.
 func (v *View) read(ctx context.Context) ([]Document, error) {
 	call, cancel := context.WithTimeoutCause(ctx, v.cfg.CallTimeout,
-		rhumb.Errorf(rhumb.KindTimeout, "configstore: the store did not answer within %v", v.cfg.CallTimeout))
+		rhumb.Errorf(rhumb.KindTimeout, "configstore: %s did not answer within %v", nameOf(v.cfg.Store), v.cfg.CallTimeout))
 	defer cancel()
 	docs, err := v.cfg.Store.List(call, Prefix)
 	if err != nil && ctx.Err() == nil { // our own end says nothing of the store

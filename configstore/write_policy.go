@@ -92,8 +92,16 @@ func (w *Writer) PutNamespace(ctx context.Context, t rhumb.Tenant, ns rhumb.Name
 		}
 		return n.settleGeneration(active, generation)
 	}, check: func(ctx context.Context, n, old *Namespace) error {
-		if err := n.validate(); err != nil || n.Deleted {
+		if err := n.validate(); err != nil {
 			return err
+		}
+		if w.within != nil {
+			if err := n.keepsBounds(old); err != nil {
+				return err
+			}
+		}
+		if n.Deleted {
+			return nil
 		}
 		return w.checkNamespace(ctx, n, old)
 	}})
@@ -155,8 +163,16 @@ func (w *Writer) allowances(ctx context.Context, name rhumb.Tenant) (a allowance
 // only regions that are registered and that the tenant, which must exist, allows.
 func (w *Writer) PutTopic(ctx context.Context, topic rhumb.Topic, edit func(*Topic) error) (Topic, error) {
 	return apply(ctx, w, change[Topic]{key: TopicKey(topic), edit: edit, check: func(ctx context.Context, t, old *Topic) error {
-		if err := t.validate(old); err != nil || t.Topology == nil || old != nil && reflect.DeepEqual(t.Topology, old.Topology) {
+		if err := t.validate(old); err != nil {
 			return err
+		}
+		if w.within != nil {
+			if err := w.keepsTopicBounds(ctx, t, old); err != nil {
+				return err
+			}
+		}
+		if t.Topology == nil || old != nil && reflect.DeepEqual(t.Topology, old.Topology) {
+			return nil
 		}
 		a, err := w.allowances(ctx, topic.Tenant)
 		if err != nil {

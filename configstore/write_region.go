@@ -65,6 +65,8 @@ func (w *Writer) register(ctx context.Context, r Region, seen rhumb.RegionNumber
 			if stored.Version != 0 && add {
 				return rhumb.Errorf(rhumb.KindExists, "configstore: region %s is registered already, with number %d: see it with 'rhumb region show %s'", r.Name, stored.Number, r.Name)
 			}
+			ctx, cancel := w.patient(ctx)
+			defer cancel()
 			if err := w.checkRetired(ctx, r); err != nil {
 				return err
 			}

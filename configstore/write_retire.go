@@ -140,6 +140,8 @@ func (w *Writer) DeleteRegion(ctx context.Context, name rhumb.RegionName) error 
 
 // Uses finds what names the region.
 func (w *Writer) Uses(ctx context.Context, name rhumb.RegionName) (u Uses, err error) {
+	ctx, cancel := w.patient(ctx)
+	defer cancel()
 	spaces, err := listAs[Namespace](ctx, w.store, NamespacesPrefix)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return u, err

@@ -22,6 +22,8 @@ type Writer struct {
 	by    string
 	guard func(context.Context) error // refuses writes while the store is not to be trusted
 	after func(context.Context)
+
+	within map[rhumb.Tenant]bool // see [Writer.Within]; nil: the whole mesh
 }
 
 // NewWriter makes a Writer straight onto a store. Who has a View uses
@@ -48,48 +50,57 @@ type change[T any] struct {
 
 // run gives the stored document after the change.
 func (c change[T]) run(ctx context.Context, w *Writer, read func(Document) (T, []string, error), write func(*T, *Document, string, time.Time) (Document, error)) (T, error) {
-	var none T
 	for range putAttempts {
-		if err := w.guard(ctx); err != nil {
-			return none, err
-		}
-		old, stored, err := c.read(ctx, w.store, read)
-		if err != nil {
-			return none, err
-		}
-		var v T
-		if old != nil {
-			if v, _, err = read(*stored); err != nil { // a copy that shares nothing
-				return none, err
-			}
-		}
-		if err := c.edit(&v); errors.Is(err, errUnchanged) {
-			return v, nil
-		} else if fe := (*FieldError)(nil); errors.As(err, &fe) {
-			return none, inDocument(c.key, err)
-		} else if err != nil {
-			return none, err
-		}
-		if err := c.check(ctx, &v, old); err != nil {
-			return none, inDocument(c.key, err)
-		}
-		d, err := write(&v, stored, w.by, time.Now())
-		if err != nil {
-			return none, err
-		}
-		if stored != nil && sameContent(d, *stored) {
-			return *old, nil
-		}
-		err = w.store.Put(ctx, d)
-		if err == nil {
-			w.after(ctx)
-			return v, nil
-		}
+		v, err := c.attempt(ctx, w, read, write)
 		if !errors.Is(err, ErrConflict) {
+			return v, err
+		}
+	}
+	var none T
+	return none, rhumb.Errorf(rhumb.KindUnavailable, "configstore: %s changed under %d attempts to change it", c.key, putAttempts)
+}
+
+// attempt is one round of run; an error that wraps [ErrConflict] says that somebody
+// else was faster.
+func (c change[T]) attempt(whole context.Context, w *Writer, read func(Document) (T, []string, error), write func(*T, *Document, string, time.Time) (Document, error)) (T, error) {
+	var none T
+	ctx, cancel := w.patient(whole)
+	defer cancel()
+	if err := w.guard(ctx); err != nil {
+		return none, err
+	}
+	old, stored, err := c.read(ctx, w.store, read)
+	if err != nil {
+		return none, err
+	}
+	var v T
+	if old != nil {
+		if v, _, err = read(*stored); err != nil { // a copy that shares nothing
 			return none, err
 		}
 	}
-	return none, rhumb.Errorf(rhumb.KindUnavailable, "configstore: %s changed under %d attempts to change it", c.key, putAttempts)
+	if err := c.edit(&v); errors.Is(err, errUnchanged) {
+		return v, nil
+	} else if fe := (*FieldError)(nil); errors.As(err, &fe) {
+		return none, inDocument(c.key, err)
+	} else if err != nil {
+		return none, err
+	}
+	if err := c.check(ctx, &v, old); err != nil {
+		return none, inDocument(c.key, err)
+	}
+	d, err := write(&v, stored, w.by, time.Now())
+	if err != nil {
+		return none, err
+	}
+	if stored != nil && sameContent(d, *stored) {
+		return *old, nil
+	}
+	if err := w.store.Put(ctx, d); err != nil {
+		return none, err
+	}
+	w.after(whole)
+	return v, nil
 }
 
 // sameContent compares all but the fields of Meta that each version has anew.
@@ -130,6 +141,10 @@ func (c change[T]) read(ctx context.Context, s Store, read func(Document) (T, []
 func apply[T any, P pointerTo[T]](ctx context.Context, w *Writer, c change[T]) (T, error) {
 	name, err := parseKey(c.key)
 	if err != nil {
+		var none T
+		return none, err
+	}
+	if err := w.mayWrite(name); err != nil {
 		var none T
 		return none, err
 	}

@@ -48,6 +48,9 @@ type (
 // NewWaiter makes a waiter.
 func NewWaiter() *Waiter { return shard.NewWaiter() }
 
+// NewGatherer makes a waiter that keeps which partitions changed.
+func NewGatherer() *Waiter { return shard.NewGatherer() }
+
 // TopicSpec says what topic to create.
 type TopicSpec struct {
 	Topic      rhumb.Topic

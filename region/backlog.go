@@ -1,6 +1,7 @@
 package region
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -119,6 +120,26 @@ func (b *backlog) dropped(d BacklogDrop) {
 	defer b.mu.Unlock()
 	b.status.Dropped += uint64(d.To - d.From + 1)
 	b.status.Last = &d
+}
+
+// Lacking names the regions to which edges lead and that have not confirmed all that a
+// topic of this region has for them, or may not have.
+func (r *Region) Lacking(t TopicInfo) (all []rhumb.RegionName, err error) {
+	owed := map[rhumb.PartitionRef]Owed{}
+	if fn := r.backlog.fn.Load(); fn != nil {
+		if owed = (*fn)(); owed == nil {
+			return nil, rhumb.Errorf(rhumb.KindUnavailable, "the links have not told yet which regions lack something: try again in a moment")
+		}
+	}
+	for _, p := range t.Partitions {
+		for _, name := range owed[p.Ref].To {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all, nil
 }
 
 // names lists regions for people.

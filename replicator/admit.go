@@ -30,6 +30,9 @@ func (c *conn) admit(o *wire.Open) (rhumb.PartitionRef, wire.Code, string) {
 	case !ok && c.m.cfg.Region.DeletedHere(topic, o.Deletions):
 		return none, wire.CodeDeleted, "the topic was deleted in this region alone: create it here to have it again"
 	case !ok || have.Deletions != o.Deletions:
+		if why := c.settler.why(topic); why != "" {
+			return none, wire.CodeNotFound, "the topic cannot be made here: " + why
+		}
 		return none, wire.CodeNotFound, "the topic does not exist here yet"
 	}
 	for i := range have.Partitions {
@@ -39,6 +42,9 @@ func (c *conn) admit(o *wire.Open) (rhumb.PartitionRef, wire.Code, string) {
 			}
 			return p.Ref, wire.CodeNone, ""
 		}
+	}
+	if why := c.settler.why(topic); why != "" {
+		return none, wire.CodeNotFound, "the topic cannot be grown here: " + why
 	}
 	return none, wire.CodeNotFound, "the partition does not exist here yet"
 }

@@ -617,6 +617,41 @@ func TestIdleSessionsClose(t *testing.T) {
 	})
 }
 
+// TestEmptyTopicsCostNoSession: a topic that never had a record is in both regions
+// without a session; the first record opens one, and who is idle is not looked at.
+func TestEmptyTopicsCostNoSession(t *testing.T) {
+	pair(t, short, 1, func(ms *mesh, us, eu *node) {
+		many := orders
+		many.Name = "many"
+		us.create(many, 1000)
+		ms.everywhere(many, 1000)
+		ms.pass(100 * time.Millisecond)
+		for _, n := range []*node{us, eu} {
+			for _, p := range n.link(peerOf(n)).Partitions {
+				if p.Topic == many && (p.State != SessionIdle || p.Lag != (Lag{Known: true})) {
+					ms.t.Fatalf("%s shows %+v of an empty partition", n.self.Name, p)
+				}
+			}
+			if in := n.link(peerOf(n)).Inbound; len(in) > 1 { // that of the other topic
+				ms.t.Errorf("%s has %d sessions", n.self.Name, len(in))
+			}
+		}
+		before := us.region.asked.Load()
+		us.produce(many, 17, 1, 100)
+		ms.until("the first record came", time.Second, func() bool { return copied(us, eu, many, 17) })
+		if n := us.region.asked.Load() - before; n > 20 {
+			ms.t.Errorf("one record had partitions looked at %d times", n)
+		}
+	})
+}
+
+func peerOf(n *node) rhumb.RegionName {
+	if n.self.Name == "us" {
+		return "eu"
+	}
+	return "us"
+}
+
 // TestForeignTailIsPassed: where the log ends in others' records, the watermark
 // still reaches the end.
 func TestForeignTailIsPassed(t *testing.T) {

@@ -158,6 +158,10 @@ func (m *Manager) whyUnreachable(to net.Addr, err error) (detail, next string) {
 	detail = "no answer: " + err.Error()
 	next = "UDP is dropped on the way, or nothing runs there: look whether the region runs, and at firewalls on both hosts and between them, for UDP to that port and back"
 	udp, ok := to.(*net.UDPAddr)
+	if ok && unlike(m.cfg.PacketConn.LocalAddr(), udp) {
+		return fmt.Sprintf("the geo listener here is bound to %s, from which no packet gets to an address of the other family of IP", m.cfg.PacketConn.LocalAddr()),
+			"bind the geo listener to an address of both, such as [::]:7650, or have the peer advertise one of this listener's family"
+	}
 	if _, real := m.cfg.PacketConn.(*net.UDPConn); !ok || !real {
 		return detail, next
 	}
@@ -185,6 +189,16 @@ func (m *Manager) whyUnreachable(to net.Addr, err error) (detail, next string) {
 		return "this host may not send UDP there", "open this host's own firewall for UDP to it"
 	}
 	return detail, next
+}
+
+// unlike reports whether a socket bound to one family of IP was to reach an address of
+// the other one. [::] takes both.
+func unlike(own net.Addr, to *net.UDPAddr) bool {
+	bound, ok := own.(*net.UDPAddr)
+	if !ok || bound.IP == nil || bound.IP.Equal(net.IPv6unspecified) {
+		return false
+	}
+	return (bound.IP.To4() == nil) != (to.IP.To4() == nil)
 }
 
 func isTimeout(err error) bool {

@@ -112,3 +112,27 @@ func TestCheckTellsAClosedPort(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCheckTellsFamiliesOfIPApart: a socket of IPv6 alone reaches no IPv4 address, which
+// no firewall is to blame for.
+func TestCheckTellsFamiliesOfIPApart(t *testing.T) {
+	v4, v6 := &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 7650}, &net.UDPAddr{IP: net.ParseIP("2001:db8::1"), Port: 7650}
+	for _, c := range []struct {
+		bound  string
+		v4, v6 bool // that such an address is unlike
+	}{{"::1", true, false}, {"2001:db8::2", true, false}, {"127.0.0.1", false, true}, {"0.0.0.0", false, true}, {"::", false, false}} {
+		own := &net.UDPAddr{IP: net.ParseIP(c.bound), Port: 7650}
+		if unlike(own, v4) != c.v4 || unlike(own, v6) != c.v6 {
+			t.Errorf("bound to %s: IPv4 is unlike %t, IPv6 %t", own, unlike(own, v4), unlike(own, v6))
+		}
+	}
+	socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv6loopback})
+	if err != nil {
+		t.Skipf("this machine has no IPv6: %v", err)
+	}
+	defer socket.Close()
+	m := &Manager{cfg: Config{PacketConn: socket}}
+	if detail, next := m.whyUnreachable(v4, errors.New("network is unreachable")); !strings.Contains(detail, "bound to [::1]:") || !strings.Contains(next, "[::]:7650") {
+		t.Errorf("it says %q, %q", detail, next)
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/internal/certs"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/fec"
 	"github.com/rhumbmq/rhumb/replicator/strands"
 )
 
@@ -40,6 +41,10 @@ type Config struct {
 	// Certs are this region's certificate and whom it trusts. TLS is mutual: both
 	// sides show a certificate of the mesh.
 	Certs *certs.Source
+
+	// Correction says of links who decides over their forward error correction; those
+	// that are not named follow the measured loss.
+	Correction map[rhumb.RegionName]fec.Mode
 
 	// Logger takes what an operator would note. Default: discarded.
 	Logger *slog.Logger

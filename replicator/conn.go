@@ -9,6 +9,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/fec"
 	"github.com/rhumbmq/rhumb/replicator/wire"
 )
 
@@ -21,6 +22,8 @@ type conn struct {
 	qc       *quic.Conn
 	dialled  bool       // by this side
 	boot     rhumb.UUID // of the peer's process, zero if it told none
+	data     rhumb.UUID // of the peer's data directory
+	rebuilt  bool       // the peer's document says that it was rebuilt
 	features uint64     // that both sides know
 	stream   *quic.Stream
 	software string       // version of the peer's program, empty if it told none
@@ -40,6 +43,9 @@ type conn struct {
 	lanes   lanes
 	inbound inbound
 	pool    pool
+
+	corrected  *fec.Session // nil without correction; fixed before run
+	correcting bool         // it did when it was last looked; owned by pool.run
 
 	told     time.Time     // when the watchdog last logged; its own
 	opening  *gate         // sessions that find their start
@@ -126,5 +132,6 @@ func (c *conn) run(ctx context.Context) {
 	wg.Wait()
 	c.pool.close()
 	c.lanes.readers.Wait()
+	c.uncorrect()
 	c.link.release(c, c.cause)
 }

@@ -210,5 +210,8 @@ func (d *dialler) greet(ctx context.Context, qc *quic.Conn) (*conn, error) {
 	if err == nil {
 		err = d.link.adopt(c)
 	}
+	if c != nil && err != nil {
+		c.uncorrect()
+	}
 	return c, err
 }

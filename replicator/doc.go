@@ -76,7 +76,7 @@
 //
 // # Goroutines
 //
-// Per manager: Run (woken by policy and topics; brings links in line), accept
+// Per manager: fec.Socket.Run (see there), Run (woken by policy and topics; brings links in line), accept
 // (woken by new connections), serve (one per accepted connection, becomes conn.run),
 // watcher.run (32, woken by growth of idle partitions).
 //
@@ -85,7 +85,8 @@
 //
 // Per connection: run, hear and speak (control stream), settler.run (announced
 // topics), inbound.accept, inbound.review (woken by policy and topics), runFlows
-// (starts flows that are due), reoffer (queues flows that stand by, each second), watch (the watchdog, by time), pool.run
+// (starts flows that are due), reoffer (queues flows that stand by, each second), watch (the watchdog, by time), correct (the loss of the
+// path, each second), pool.run
 // (by time, and woken by lanes and connections). Per connection that joined: run, which
 // accepts strands, and one per strand until its lane is known, then those of package
 // strands. Per lane that this

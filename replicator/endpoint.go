@@ -12,6 +12,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/internal/certs"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/fec"
 )
 
 // Times of a connection. A link must come back within about two seconds after
@@ -44,6 +45,7 @@ const (
 
 // endpoint is the one UDP socket of a region: it dials and listens.
 type endpoint struct {
+	socket    *fec.Socket // around the UDP socket, below transport
 	transport *quic.Transport
 	listener  *quic.Listener
 	resolve   func(ctx context.Context, peer rhumb.RegionName, addr string) (net.Addr, error)
@@ -66,8 +68,10 @@ func listen(cfg *Config, refused func(tls.ConnectionState, error)) (*endpoint, e
 		}
 		return err
 	}
+	socket := fec.NewSocket(cfg.PacketConn)
 	e := &endpoint{
-		transport: &quic.Transport{Conn: cfg.PacketConn, StatelessResetKey: resetKey(server)},
+		socket:    socket,
+		transport: &quic.Transport{Conn: socket.PacketConn(), StatelessResetKey: resetKey(server)},
 		resolve:   cfg.Resolve,
 		certs:     cfg.Certs,
 		mesh:      cfg.Self.Mesh,

@@ -12,6 +12,7 @@ import (
 var (
 	errStopped    = errors.New("replicator: stopped")
 	errSuperseded = errors.New("replicator: another connection serves this link")
+	errRenewed    = fmt.Errorf("%w: the path is another one than when it was made", errSuperseded)
 	errNoEdge     = errors.New("replicator: no edge of the policy leads there")
 	errReplaced   = errors.New("replicator: partition was deleted or created again")
 )

@@ -61,6 +61,7 @@ type fakeLog struct {
 	marks     map[rhumb.Life]dedup.Watermark
 	starts    map[rhumb.RegionNumber]rhumb.Offset
 	gaps      []linkSkip
+	bad       map[rhumb.Offset]bool // batches that the disk does not give back
 }
 
 func newFakeRegion(number rhumb.RegionNumber) *fakeRegion {
@@ -278,10 +279,7 @@ func (r *fakeRegion) RemoveWaiter(ref rhumb.PartitionRef, w *waiter) {
 
 func (r *fakeRegion) signal(ref rhumb.PartitionRef) {
 	for w := range r.waiters[ref] {
-		select {
-		case w.C <- struct{}{}:
-		default:
-		}
+		w.Signal(ref)
 	}
 }
 
@@ -331,6 +329,12 @@ func (r *fakeRegion) ReadOrigin(ref rhumb.PartitionRef, q originQuery) ([]stored
 		}
 		if size += len(b.Batch); size > q.MaxBytes && len(got) > 0 {
 			break
+		}
+		if l.bad[b.Base] { // as storage does
+			if len(got) > 0 {
+				break
+			}
+			return nil, rhumb.Errorf(rhumb.KindCorrupt, "batch at offset %d: CRC does not match", b.Base)
 		}
 		b.Batch = slices.Clone(b.Batch)
 		got = append(got, b)

@@ -21,26 +21,25 @@ type flow struct {
 	// Fixed at construction.
 	link   *link
 	source *source
-	latest bool // where the edge starts if its start is not fixed yet
-	ended  context.Context
-	end    context.CancelCauseFunc
+	latest bool          // where the edge starts if its start is not fixed yet
 	poke   chan struct{} // capacity 1: something outside changed, try again now
 
 	// Owned by the goroutine that works on it.
-	machine *session.Sender
-	own     sourceLog // read if the life is this region's own
-	relay   *relayLog // else
-	class   class     // of what was read last
+	machine *session.Sender // nil while nobody works on it and nothing of it counts
+	own     sourceLog       // read if the life is this region's own
+	relay   *relayLog       // else
+	class   class           // of what was read last
 	shrink  wire.Shrink
 
 	// Guarded by link.mu.
 	running, again bool
 	standby        standby
 	paused         bool
-	halted         context.Context // ends when it is paused
-	halt           context.CancelCauseFunc
+	over           error                   // why it ended, nil while it goes on
+	stop           context.CancelCauseFunc // of who works on it, nil if nobody does
 
-	limited atomic.Int64 // when it last had to wait for its edge's rate limit, Unix ns
+	limited      atomic.Int64 // when it last had to wait for its edge's rate limit, Unix ns
+	atLimitSince atomic.Int64 // since when it waits for that, Unix ns; 0: it does not
 
 	mu     sync.Mutex
 	status flowStatus
@@ -81,15 +80,24 @@ type flowStatus struct {
 
 func newFlow(l *link, s *source, e configstore.Edge) *flow {
 	f := &flow{link: l, source: s, latest: e.Start == configstore.StartLatest, poke: make(chan struct{}, 1)}
-	f.ended, f.end = context.WithCancelCause(context.Background())
-	f.halted, f.halt = context.WithCancelCause(context.Background())
 	f.forget()
 	f.status = flowStatus{state: SessionDisconnected, since: time.Now(), confirmed: rhumb.NoOffset, sent: rhumb.NoOffset, oldestFor: rhumb.NoOffset - 1}
 	return f
 }
 
-// forget begins with a sender that knows nothing of the destination.
+// forget has the flow begin anew, with what knows nothing of the destination.
 func (f *flow) forget() {
+	f.machine, f.own = nil, sourceLog{flow: f}
+	if f.forwards() {
+		f.relay = newRelayLog(f)
+	}
+}
+
+// begin makes a sender if there is none.
+func (f *flow) begin() {
+	if f.machine != nil {
+		return
+	}
 	cfg, s := &f.link.m.cfg, f.source
 	f.machine = session.NewSender(session.Config{
 		Partition: rhumb.Partition{Topic: s.topic, Index: s.index},
@@ -97,9 +105,40 @@ func (f *flow) forget() {
 		Producer: "rhumb.repl." + string(cfg.Self.Name) + "." + string(f.link.name),
 		Window:   int(cfg.Limits.Window), ReadBytes: cfg.Limits.Read,
 	})
-	f.own = sourceLog{flow: f}
-	if f.forwards() {
-		f.relay = newRelayLog(f)
+}
+
+// work gives what ends when the flow does, is paused, or cancel is called.
+func (f *flow) work(ctx context.Context) (_ context.Context, cancel func()) {
+	ctx, stop := context.WithCancelCause(ctx)
+	mu := &f.link.mu
+	mu.Lock()
+	defer mu.Unlock()
+	switch f.stop = stop; {
+	case f.over != nil:
+		stop(f.over)
+	case f.paused:
+		stop(errPaused)
+	}
+	return ctx, func() {
+		mu.Lock()
+		f.stop = nil
+		mu.Unlock()
+		stop(nil)
+	}
+}
+
+// end ends the flow. The caller holds link.mu.
+func (f *flow) end(cause error) {
+	if f.over == nil {
+		f.over = cause
+	}
+	f.interrupt(cause)
+}
+
+// interrupt ends the work on the flow, if somebody works on it. The caller holds link.mu.
+func (f *flow) interrupt(cause error) {
+	if f.stop != nil {
+		f.stop(cause)
 	}
 }
 
@@ -127,16 +166,15 @@ const (
 // ends, or the flow does. opened is called once when the first session knows
 // where to start, or failed to.
 func (f *flow) run(ctx context.Context, c *conn, opened func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(f.ended, func() { cancel(context.Cause(f.ended)) })()
-	defer context.AfterFunc(f.link.haltOf(f), func() { cancel(errPaused) })()
+	ctx, cancel := f.work(ctx)
+	defer cancel()
 	pause := backoff{least: retryPause, most: retryPauseMost}
 	opened, err := f.awaitEarlier(ctx, c, opened)
 	if err != nil {
 		f.leave(ctx)
 		return
 	}
+	f.begin()
 	for ctx.Err() == nil {
 		before := f.machine.Status().Confirmed
 		err = newSending(f, c, opened).run(ctx)
@@ -145,6 +183,7 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 			pause.reset()
 		}
 		if err == nil && after.State == session.Closed {
+			f.machine = nil // tens of thousands of flows sleep
 			f.become(SessionIdle)
 			return // the watcher wakes it
 		}
@@ -307,7 +346,7 @@ func (f *flow) failed(ctx context.Context, c *conn, st session.Status, err error
 		f.status.refused = &Refusal{At: st.Confirmed + 1, Code: st.Code, Text: st.Text, Since: time.Now()}
 	}
 	if state == SessionDiverged {
-		f.status.apart = &Divergence{Common: st.Common, Exact: st.Exact, Watermark: st.Confirmed, At: time.Now()}
+		f.status.apart = &Divergence{Common: st.Common, Exact: st.Exact, Watermark: st.Has.Offset, Chain: st.Has.Chain, At: time.Now()}
 	}
 	f.mu.Unlock()
 	f.become(state)
@@ -337,6 +376,18 @@ func (f *flow) become(s SessionState) {
 	}
 }
 
+// unlearn forgets what a destination told that is there no more.
+func (f *flow) unlearn() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := flowStatus{state: f.status.state, since: f.status.since, confirmed: rhumb.NoOffset, sent: rhumb.NoOffset,
+		rebuilds: f.status.rebuilds, oldestFor: rhumb.NoOffset - 1}
+	if now.state != SessionPaused {
+		now.state, now.since = SessionDisconnected, time.Now()
+	}
+	f.status = now
+}
+
 // note takes over what the machine knows.
 func (f *flow) note(st session.Status) {
 	f.mu.Lock()
@@ -364,7 +415,7 @@ func (f *flow) note(st session.Status) {
 			f.status.settledOn = nil // it is the peer's own no more: that was rebuilt
 		}
 	}
-	if (st.State == session.Flowing || st.State == session.Idle || st.State == session.Standby) && (!f.status.known || st.Confirmed != f.status.confirmed) {
+	if (st.Heard || st.State == session.Standby) && (!f.status.known || st.Confirmed != f.status.confirmed) {
 		f.status.known, f.status.lacks, f.status.confirmed, f.status.confirmedAt = true, false, st.Confirmed, time.Now()
 	}
 	if r := f.status.refused; r != nil && (st.State == session.Idle || st.State == session.Flowing && st.Confirmed >= r.At) {

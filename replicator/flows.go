@@ -49,13 +49,32 @@ func (l *link) start(key sourceKey, s *source) {
 		f := newFlow(l, s, e)
 		l.flows[key] = f
 		l.settlePause(f)
-		l.queue(f)
+		switch {
+		case l.conn == nil: // all are queued when there is a connection
+		case f.empty():
+			f.become(SessionIdle)
+		default:
+			l.queue(f)
+		}
 	}
 	if s.closed == nil && l.mayRelay(e) {
 		if st, ok := l.m.cfg.Region.State(s.ref); ok {
 			l.relays(s, e, &st, nil)
 		}
 	}
+}
+
+// empty reports whether the flow's log is of now and never had anything, so that there
+// is nothing to ask the peer for: the watcher wakes the flow with the first batch. Of
+// an edge that begins at the latest record it is asked at once where that is. Tens of
+// thousands of topics are made without a session for each.
+func (f *flow) empty() bool {
+	s := f.source
+	if f.latest || s.closed != nil || s.copied || len(s.earlier) > 0 {
+		return false
+	}
+	st, ok := f.link.m.cfg.Region.State(s.ref)
+	return ok && st.End == 0 && len(st.Watermarks) == 0 && st.Gaps == 0
 }
 
 // over says why a flow ends, nil if it goes on. The caller holds mu.

@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -25,7 +26,7 @@ const featureGone uint64 = 1 << 2
 
 // Features of this version's links. A peer that requires others is refused.
 const (
-	featuresOptional        = featureForward | featureGone
+	featuresOptional        = featureForward | featureGone | featureCorrect
 	featuresRequired uint64 = 0
 )
 
@@ -67,30 +68,42 @@ func (m *Manager) greet(ctx context.Context, qc *quic.Conn, expected *link) (*co
 	}
 	c := &conn{m: m, qc: qc, dialled: expected != nil, stream: stream,
 		reader: wire.NewReader(stream, noBudget{}), writer: wire.NewWriter(stream, false)}
+	if err := c.exchange(ctx, expected); err != nil {
+		c.uncorrect()
+		return nil, err
+	}
+	return c, reading(stream.SetDeadline(time.Time{}))
+}
+
+// exchange is greet's part on the stream.
+func (c *conn) exchange(ctx context.Context, expected *link) error {
 	if expected != nil {
 		c.pool.id = rhumb.NewUUID()
+		c.attach()
 		if err := c.writeHello(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := c.readHello(expected); err != nil {
-		return nil, err
-	}
-	if err := c.link.settleRivals(ctx, c); err != nil {
-		return nil, err
+		return err
 	}
 	if expected == nil {
+		c.attach()
+	}
+	if err := c.link.settleRivals(ctx, c); err != nil {
+		return err
+	}
+	c.correct()
+	if expected == nil {
 		if err := c.writeHello(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	c.prepare()
 	if expected == nil {
-		if err := c.awaitPing(); err != nil {
-			return nil, err
-		}
+		return c.awaitPing()
 	}
-	return c, reading(stream.SetDeadline(time.Time{}))
+	return nil
 }
 
 func (c *conn) writeHello() error {
@@ -117,12 +130,13 @@ func (c *conn) readHello(expected *link) error {
 	if !ok {
 		return brokenf("the first frame is %s, not a hello", f.Type())
 	}
-	c.boot, c.software = theirs.Boot, theirs.Software
+	c.boot, c.data, c.software = theirs.Boot, theirs.Data, theirs.Software
 	if agreed, err := wire.Agree(c.m.hello(), theirs); err == nil {
 		c.features = agreed.Features
 	}
 	c.pool.agree(c, theirs)
 	c.link, err = c.m.judge(c.qc, theirs, expected)
+	c.rebuilt = slices.ContainsFunc(c.m.cfg.Policy.Regions(), func(r configstore.Region) bool { return r.Name == theirs.Name && r.Rebuilds > 0 })
 	return err
 }
 

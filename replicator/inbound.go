@@ -153,7 +153,7 @@ func (l *inLane) hear(ctx context.Context, source io.Reader, wg *sync.WaitGroup)
 			l.give(f.Session, f)
 		case *wire.Close:
 			if l.give(f.Session, f) {
-				l.in.drop(func(r *receiver) bool { return r.id == f.Session })
+				l.in.end(f.Session)
 			}
 		default:
 			err = brokenf("a %s frame from a source", f.Type())
@@ -420,6 +420,16 @@ func (in *inbound) drop(which func(*receiver) bool) {
 			r.stop()
 			in.conn.m.origins.left(r)
 		}
+	}
+}
+
+// end is drop for the session of a number.
+func (in *inbound) end(id wire.SessionID) {
+	in.mu.Lock()
+	r := in.receivers[id]
+	in.mu.Unlock()
+	if r != nil {
+		in.forget(r)
 	}
 }
 

@@ -28,6 +28,8 @@ const (
 	leastChunk = 16 << 10
 	// limitedFor is for how long a flow that has waited for its limit shows it.
 	limitedFor = 2 * time.Second
+	// limitedAfter is from when on a flow that still waits for its limit shows it.
+	limitedAfter = 100 * time.Millisecond
 )
 
 func newLimiter() *limiter { return &limiter{slots: newGate(limiterSlots)} }
@@ -85,6 +87,23 @@ func (l *link) setRates(out map[scope]configstore.Edge) {
 			delete(l.limiters, s)
 		}
 	}
+}
+
+// atLimit runs what may wait for the limit of the flow's edge, which is shown meanwhile.
+func (f *flow) atLimit(wait func() (waited bool, err error)) error {
+	f.atLimitSince.Store(time.Now().UnixNano())
+	defer f.atLimitSince.Store(0)
+	waited, err := wait()
+	if waited && err == nil {
+		f.limited.Store(time.Now().UnixNano())
+	}
+	return err
+}
+
+// isLimited reports whether the flow waits for its limit, or did so a moment ago.
+func (f *flow) isLimited(now time.Time) bool {
+	since := f.atLimitSince.Load()
+	return since != 0 && now.Sub(time.Unix(0, since)) >= limitedAfter || now.Sub(time.Unix(0, f.limited.Load())) < limitedFor
 }
 
 // limiter gives the limiter of the flow's edge.

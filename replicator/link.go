@@ -40,11 +40,13 @@ type link struct {
 	changed     chan struct{}      // closed and replaced when conn, geo or edges change
 	health      linkHealth
 	rivals      rivals
+	data        rhumb.UUID         // the peer's data directory, as it said last
 	limiters    map[scope]*limiter // of edges from here
 	pauses      []Pause            // of edges from here
 	theirPauses []Pause            // of edges to here, as the peer said last
 	hint        int                // connections that were good when there last was one, 0: not known
 	hintAt      time.Time          // of hint
+	renewed     time.Time          // when a connection was last made anew because of another path
 	brief       bool               // the last connection lived for less than briefLife
 	toldUp      time.Time          // when it was last logged that the link is up
 }
@@ -166,6 +168,11 @@ func (l *link) adopt(c *conn) error {
 		}
 		old.end(errSuperseded)
 	}
+	l.begin(c.data)
+	if c.rebuilt && !l.rebuilt { // the policy that says so is just being taken over
+		l.rebuilt = true
+		l.refresh()
+	}
 	l.conn, c.adopted, l.theirPauses = c, time.Now(), nil
 	l.state.set(true)
 	l.rivals.note(c.boot)
@@ -178,6 +185,23 @@ func (l *link) adopt(c *conn) error {
 			"connects", l.health.connects)
 	}
 	return nil
+}
+
+// begin notes the data directory that the peer runs on. What another one confirmed
+// says nothing of this one, from the moment that its connection serves the link. The
+// caller holds mu.
+func (l *link) begin(data rhumb.UUID) {
+	if data == l.data {
+		return
+	}
+	known := !l.data.IsZero()
+	l.data = data
+	if !known {
+		return
+	}
+	for _, f := range l.flows {
+		f.unlearn()
+	}
 }
 
 // upTold limits how often it is logged that a link is up: one that flaps counts

@@ -90,6 +90,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { m.watcher.run(ctx) })
 	wg.Go(func() { cancel(m.accept(ctx)) })
+	wg.Go(func() { cancel(endpoint.socket.Run(ctx)) })
 	m.follow(ctx)
 	m.strays.Wait()
 	err = m.endpoint.close()
@@ -150,7 +151,9 @@ func (m *Manager) serve(ctx context.Context, qc *quic.Conn) {
 	c, err := m.greet(ctx, qc, nil)
 	m.greeting.release(1)
 	if err == nil {
-		err = c.link.adopt(c)
+		if err = c.link.adopt(c); err != nil {
+			c.uncorrect()
+		}
 	}
 	var j *joining
 	if errors.As(err, &j) {

@@ -23,6 +23,7 @@ import (
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/relay"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/fec"
 )
 
 // mesh is some regions in memory, joined by a simulated network.
@@ -33,8 +34,13 @@ type mesh struct {
 	policy *fakePolicy
 	net    *network
 	limits Limits
-	nodes  map[rhumb.RegionName]*node
+	// correction is of links by peer, the same for all nodes.
+	correction map[rhumb.RegionName]fec.Mode
+	nodes      map[rhumb.RegionName]*node
 }
+
+// uncorrected has no link correct its losses.
+var uncorrected = map[rhumb.RegionName]fec.Mode{"us": fec.Pinned(fec.Code{}), "eu": fec.Pinned(fec.Code{})}
 
 // node is one region: its log outlives its manager.
 type node struct {
@@ -133,7 +139,7 @@ func (n *node) start() {
 		limits = *n.limits
 	}
 	m, err := New(Config{Self: n.self, Boot: n.boot, Region: n.region, Policy: n.policy, PacketConn: n.socket, Certs: n.certs,
-		Resolve: n.resolve, Logger: slog.New(slog.NewTextHandler(n.logs, nil)), Limits: limits})
+		Resolve: n.resolve, Logger: slog.New(slog.NewTextHandler(n.logs, nil)), Limits: limits, Correction: n.mesh.correction})
 	if err != nil {
 		n.mesh.t.Fatal(err)
 	}

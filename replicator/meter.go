@@ -21,6 +21,8 @@ type meter struct {
 	seen   map[*quic.Conn]packets
 	rtt    time.Duration // mean of the smoothed ones
 	loss   float64       // of the last sample
+	sent   uint64        // packets so far
+	lost   uint64        // of these
 	smooth float64       // of some seconds
 
 	least, before time.Duration // of this period and the one before; 0: not known
@@ -57,6 +59,7 @@ func (m *meter) look(first *quic.Conn, others []*member, now time.Time, blocked 
 		take(x.qc)
 	}
 	m.seen = seen
+	m.sent, m.lost = m.sent+sent, m.lost+lost
 	m.rtt = sum / time.Duration(1+len(others))
 	m.loss = 0
 	if sent > 0 {
@@ -86,6 +89,35 @@ func (m *meter) trip(r time.Duration, blocked float64) {
 		m.least, m.before, m.longer = m.longest, 0, 0
 	}
 }
+
+// outgrownBy is how many times longer a path's least round trip may be than the least one
+// that its first connection ever saw.
+const outgrownBy = 4
+
+// outgrown reports whether the connection began on another path, so much shorter that its
+// congestion control takes each packet on this one for one that waits in a queue, and
+// that nothing is to be sent, so that another one may take its place.
+func (c *conn) outgrown(m *meter, blocked float64) bool {
+	least, first := m.leastTrip(), c.qc.ConnectionStats().MinRTT
+	if blocked >= quietBelow || least < outgrownFrom || first == 0 || least <= outgrownBy*first {
+		return false
+	}
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	if now := time.Now(); c.link.renewed.IsZero() || now.Sub(c.link.renewed) >= renewPause {
+		c.link.renewed = now
+		return true
+	}
+	return false
+}
+
+const (
+	// outgrownFrom is a round trip below which no path is long.
+	outgrownFrom = 20 * time.Millisecond
+	// renewPause is between two that are made anew for that: a queue that others fill for
+	// seconds looks the same.
+	renewPause = 10 * time.Minute
+)
 
 // leastTrip gives the least round trip of the last minutes.
 func (m *meter) leastTrip() time.Duration {

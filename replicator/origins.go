@@ -306,7 +306,8 @@ func (r *receiver) leave(why string) {
 func (r *receiver) skip(s linkSkip, answered func(linkResult)) {
 	m := r.lane.in.conn.m
 	// What its origin's operator skips is skipped, whoever has it.
-	skipped := s.Reason == rhumb.ReasonSkipped && s.Region == r.lane.in.conn.link.number
+	skipped := s.Reason == rhumb.ReasonSkipped && s.Region == r.lane.in.conn.link.number ||
+		s.Reason == rhumb.ReasonDiverged // so is what its operator leaves of a copy that differs
 	if dedup.RaisesFloor(s.Reason) && !skipped {
 		if final, why := m.origins.floor(r, s.To, m.markHere(r.ref, s.Region, s.Life), time.Now()); !final {
 			answered(elsewhere(why))

@@ -189,23 +189,15 @@ func (l *link) settlePause(f *flow) {
 	switch {
 	case paused && !f.paused:
 		f.paused = true
-		f.halt(errPaused)
+		f.interrupt(errPaused)
 		if !f.running {
 			f.become(SessionPaused)
 		}
 	case !paused && f.paused:
 		f.paused = false
-		f.halted, f.halt = context.WithCancelCause(context.Background())
 		f.become(SessionDisconnected)
 		l.queue(f)
 	}
-}
-
-// haltOf gives what ends when the flow is paused.
-func (l *link) haltOf(f *flow) context.Context {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return f.halted
 }
 
 // leave notes that nobody works on the flow any more, and why.

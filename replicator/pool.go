@@ -48,6 +48,7 @@ type pool struct {
 	climber  *climb.Climber
 	meter    meter
 	lastTook uint64
+	samples  int
 	surplus  time.Time // since when there is a connection too many, zero: there is none
 
 	mu        sync.Mutex
@@ -155,7 +156,14 @@ func (p *pool) sample(now time.Time, d time.Duration) {
 	used := slices.Clone(p.members[:max(0, s.Open-1)])
 	p.mu.Unlock()
 	p.meter.look(p.conn.qc, used, now, s.Blocked)
+	if p.conn.outgrown(&p.meter, s.Blocked) {
+		p.conn.end(errRenewed)
+	}
+	if p.samples++; p.samples%observeEvery == 0 {
+		p.conn.observe(now, &p.meter)
+	}
 	s.RTT, s.Least, s.Loss = p.meter.rtt, p.meter.leastTrip(), p.meter.smooth
+	s.Corrected = p.conn.correcting
 	n := 1
 	if p.most > 1 {
 		n = p.climber.Step(s)

@@ -110,6 +110,7 @@ func TestOnePartitionUsesAllConnections(t *testing.T) {
 	for _, most := range []int{1, 8} {
 		inBubble(t, relay.Settings{Delay: 50 * time.Millisecond, Loss: .01}, usEu, func(ms *mesh) {
 			ms.limits = Limits{Connections: most}
+			ms.correction = uncorrected // else one connection has the speed of all
 			ms.start()
 			us, eu := ms.nodes["us"], ms.nodes["eu"]
 			us.create(orders, 1)
@@ -260,6 +261,7 @@ func TestJoinIsRefused(t *testing.T) {
 func TestPathGetsLonger(t *testing.T) {
 	inBubble(t, relay.Settings{Delay: 100 * time.Microsecond}, usEu, func(ms *mesh) {
 		ms.limits = Limits{Connections: 8}
+		ms.correction = uncorrected // else it needs fewer
 		ms.start()
 		us, eu := ms.nodes["us"], ms.nodes["eu"]
 		us.create(orders, 1)

@@ -60,6 +60,8 @@ func (l *link) report(now time.Time) LinkStatus {
 		s.ClockOffset, s.ClockAt = conn.control.clockOffset()
 		s.SendRate, s.ReceiveRate = conn.rates.get()
 		s.Inbound = conn.inbound.report()
+		s.Unmade = conn.settler.unmade()
+		s.Correction = conn.correction()
 	}
 	for _, f := range flows {
 		s.Partitions = append(s.Partitions, f.report(now))
@@ -78,7 +80,7 @@ func (f *flow) report(now time.Time) PartitionStatus {
 	f.mu.Unlock()
 	s := PartitionStatus{Topic: f.source.topic, Partition: f.source.index, Life: f.source.life, Origin: f.source.origin, Forwarded: f.forwards(), State: st.state, Since: st.since,
 		Confirmed: st.confirmed, ConfirmedAt: st.confirmedAt, Rebuilds: st.rebuilds, Apart: st.apart, Refused: st.refused, Sent: max(st.sent, st.confirmed)}
-	s.Limited = now.Sub(time.Unix(0, f.limited.Load())) < limitedFor
+	s.Limited = f.isLimited(now)
 	if st.err != nil {
 		s.LastError, s.LastErrorAt = st.err.Error(), st.errAt
 	}
@@ -117,7 +119,7 @@ func (f *flow) report(now time.Time) PartitionStatus {
 
 // lag says how far the destination is behind what may leave the region.
 func (f *flow) lag(log *partitionState, st *flowStatus, l *ledger, now time.Time) Lag {
-	lag := Lag{Known: st.known || st.lacks}
+	lag := Lag{Known: st.known || st.lacks || log.End == 0}
 	end, after := ownEnd(log), max(st.confirmed, log.OwnFloor)
 	if end <= after {
 		return lag
@@ -145,7 +147,8 @@ func (f *flow) lag(log *partitionState, st *flowStatus, l *ledger, now time.Time
 }
 
 // oldestAfter gives the append time of the first own batch after an offset, in
-// ms since 1970; 0 if it cannot be read. It is remembered until the offset moves.
+// ms since 1970; 0 if there is none to be read now, when that was seen first if it never
+// can be. It is remembered until the offset moves.
 func (f *flow) oldestAfter(after, limit rhumb.Offset) int64 {
 	f.mu.Lock()
 	known, at := f.status.oldestFor == after && f.status.oldest > 0, f.status.oldest
@@ -159,10 +162,14 @@ func (f *flow) oldestAfter(after, limit rhumb.Offset) int64 {
 		read = newRelayLog(f).read
 	}
 	found, err := read(after+1, limit, 1)
-	if err != nil || len(found) == 0 {
+	switch {
+	case rhumb.KindOf(err) == rhumb.KindCorrupt:
+		at = time.Now().UnixMilli() // it is older, but who knows by how much: its age grows from now on
+	case err != nil || len(found) == 0:
 		return 0
+	default:
+		at = found[0].Envelope.AppendTime
 	}
-	at = found[0].Envelope.AppendTime
 	f.mu.Lock()
 	f.status.oldestFor, f.status.oldest = after, at
 	f.mu.Unlock()

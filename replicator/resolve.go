@@ -1,6 +1,7 @@
 package replicator
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -14,10 +15,14 @@ import (
 // DivergedPartition is a partition of this region whose copy in some other region
 // differs from it, where it must not.
 type DivergedPartition struct {
-	Topic        rhumb.Topic
-	Partition    int32
-	Life         rhumb.Life   // that the log has now
-	End          rhumb.Offset // next offset to be given
+	Topic     rhumb.Topic
+	Partition int32
+	// Origin is this region; or, of a copy, one that was removed, or whose directory is
+	// gone: there is no log any more that could say which copy is right.
+	Origin       rhumb.RegionNumber
+	Copy         bool
+	Life         rhumb.Life   // that the log has now; of a copy, that differs
+	End          rhumb.Offset // next offset to be given; of a copy, the first that it does not account for
 	Destinations []DivergedDestination
 
 	ref rhumb.PartitionRef
@@ -49,32 +54,43 @@ func (m *Manager) Diverged() []DivergedPartition {
 	m.mu.Lock()
 	links := m.sorted()
 	m.mu.Unlock()
-	found := map[rhumb.PartitionRef]*DivergedPartition{}
+	found := map[sourceKey]*DivergedPartition{}
 	for _, l := range links {
 		for _, f := range l.all() {
 			f.mu.Lock()
 			apart := f.status.apart
 			f.mu.Unlock()
-			if apart == nil || f.forwards() { // the origin's own log decides
-				continue
+			if apart == nil || f.forwards() && !l.orphan(f) {
+				continue // else the origin's own log decides
 			}
-			p := found[f.source.ref]
-			if p == nil {
-				p = &DivergedPartition{Topic: f.source.topic, Partition: f.source.index, ref: f.source.ref}
-				found[f.source.ref] = p
+			p := DivergedPartition{Topic: f.source.topic, Partition: f.source.index, ref: f.source.ref, Origin: f.source.origin}
+			if f.forwards() {
+				p.Copy, p.Life = true, f.source.life
 			}
-			p.Destinations = append(p.Destinations, DivergedDestination{l.name, f.source.life, *apart})
+			key := sourceKey{p.ref, p.Life}
+			if found[key] == nil {
+				found[key] = &p
+			}
+			found[key].Destinations = append(found[key].Destinations, DivergedDestination{l.name, f.source.life, *apart})
 		}
 	}
 	var all []DivergedPartition
-	for ref, p := range found {
-		if st, ok := m.cfg.Region.State(ref); ok {
-			p.Life, p.End = st.Life, st.End
-			all = append(all, *p)
+	for _, p := range found {
+		st, ok := m.cfg.Region.State(p.ref)
+		if !ok {
+			continue
 		}
+		if p.Copy {
+			w, _ := markOf(&st, p.Origin, p.Life)
+			p.End = w.Offset + 1
+		} else {
+			p.Life, p.End = st.Life, st.End
+		}
+		all = append(all, *p)
 	}
 	slices.SortFunc(all, func(a, b DivergedPartition) int {
-		return cmp.Or(cmp.Compare(a.Topic.String(), b.Topic.String()), cmp.Compare(a.Partition, b.Partition))
+		return cmp.Or(cmp.Compare(a.Topic.String(), b.Topic.String()), cmp.Compare(a.Partition, b.Partition),
+			cmp.Compare(a.Origin, b.Origin), bytes.Compare(a.Life[:], b.Life[:]))
 	})
 	return all
 }
@@ -109,7 +125,7 @@ type Resolution struct {
 // here, and fenced if its log has another life by now.
 func (m *Manager) Resolve(ctx context.Context, at rhumb.Partition, life rhumb.Life, dry bool) (Resolution, error) {
 	all := m.Diverged()
-	i := slices.IndexFunc(all, func(p DivergedPartition) bool { return p.Topic == at.Topic && p.Partition == at.Index })
+	i := slices.IndexFunc(all, func(p DivergedPartition) bool { return p.Topic == at.Topic && p.Partition == at.Index && !p.Copy })
 	if i < 0 {
 		return Resolution{}, rhumb.Errorf(rhumb.KindNotFound, "partition %d of %s is not diverged, as far as links of this region have found since it started", at.Index, at.Topic.Short())
 	}

@@ -299,8 +299,12 @@ func (s *sending) leaveLimiter() {
 func (s *sending) read(ctx context.Context, r session.Read) error {
 	s.ledger.keep() // what an earlier read left over
 	s.leaveLimiter()
-	err := s.wait(func() (err error) {
-		if s.slot, err = s.limiter.enter(ctx, s.flow.class); err != nil {
+	err := s.wait(func() error {
+		err := s.flow.atLimit(func() (_ bool, err error) {
+			s.slot, err = s.limiter.enter(ctx, s.flow.class)
+			return false, err
+		})
+		if err != nil {
 			return err
 		}
 		r.MaxBytes = s.limiter.chunk(r.MaxBytes)
@@ -372,10 +376,8 @@ func (s *sending) account() {
 // turn waits until the link is this session's.
 func (s *sending) turn(ctx context.Context, size int) error {
 	return s.wait(func() error {
-		if waited, err := s.limiter.wait(ctx, int64(size)); err != nil {
+		if err := s.flow.atLimit(func() (bool, error) { return s.limiter.wait(ctx, int64(size)) }); err != nil {
 			return err
-		} else if waited {
-			s.flow.limited.Store(time.Now().UnixNano())
 		}
 		if err := s.flow.link.turns.acquire(ctx, 1, s.flow.class); err != nil {
 			return err

@@ -28,15 +28,16 @@ type settler struct {
 
 	mu      sync.Mutex
 	pending map[rhumb.Topic]*wire.Topic
-	logged  map[rhumb.Topic]string      // the last error that was logged
 	denied  map[rhumb.Topic]*wire.Topic // by policy, as far as it is known here
 	heard   map[rhumb.Topic]bool        // announced since the flows were last woken; true: not for the first time
 	known   map[rhumb.Topic]bool        // announced over this connection, the first maxAnnounced of them
+
+	failures map[rhumb.Topic]failure // of what is pending or denied
 }
 
 func (s *settler) init(c *conn) {
 	s.conn, s.wake = c, make(chan struct{}, 1)
-	s.pending, s.denied, s.logged = map[rhumb.Topic]*wire.Topic{}, map[rhumb.Topic]*wire.Topic{}, map[rhumb.Topic]string{}
+	s.pending, s.denied, s.failures = map[rhumb.Topic]*wire.Topic{}, map[rhumb.Topic]*wire.Topic{}, map[rhumb.Topic]failure{}
 	s.heard, s.known = map[rhumb.Topic]bool{}, map[rhumb.Topic]bool{}
 }
 
@@ -145,7 +146,7 @@ func (s *settler) settled(t *wire.Topic, err error) bool {
 	}
 	if err == nil {
 		delete(s.pending, t.Topic)
-		delete(s.logged, t.Topic)
+		delete(s.failures, t.Topic)
 		return true
 	}
 	switch kind := rhumb.KindOf(err); kind {
@@ -155,8 +156,7 @@ func (s *settler) settled(t *wire.Topic, err error) bool {
 	case rhumb.KindExists:
 		return false
 	}
-	if s.logged[t.Topic] != err.Error() {
-		s.logged[t.Topic] = err.Error()
+	if s.failed(t.Topic, err) {
 		s.conn.m.log.Warn("an announced topic is not made", "peer_region", s.conn.link.name, "topic", t.Topic.String(), "err", err)
 	}
 	return s.pending[t.Topic] == nil
@@ -176,7 +176,7 @@ func (m *Manager) settle(ctx context.Context, l *link, t *wire.Topic) error {
 	case t.Deletions < count:
 		return rhumb.Errorf(rhumb.KindFenced, "it was deleted under count %d, the peer's was born under %d", count, t.Deletions)
 	case t.Deletions > count:
-		return rhumb.Errorf(rhumb.KindFenced, "the peer knows of a deletion, count %d, of which this region has not heard", t.Deletions)
+		return rhumb.Errorf(rhumb.KindFenced, "the peer knows of a deletion, count %d, %w", t.Deletions, errUnheardDeletion)
 	}
 	have, ok := m.cfg.Region.Topic(t.Topic)
 	if ok && have.Deletions < count {

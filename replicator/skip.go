@@ -33,9 +33,10 @@ type SkipResult struct {
 type skipOrder struct {
 	to   dedup.ChainPoint
 	by   string
-	done chan struct{} // closed when the destination has confirmed it, or will not have it
-	why  string        // why it will not have it: set before done is closed
-	said bool          // a session was opened with it
+	from *dedup.ChainPoint // where the copies part, nil: they do not
+	done chan struct{}     // closed when the destination has confirmed it, or will not have it
+	why  string            // why it will not have it: set before done is closed
+	said bool              // a session was opened with it
 }
 
 // Skip leaves records of a partition out on the way to one region: the
@@ -58,19 +59,25 @@ func (m *Manager) Skip(ctx context.Context, r SkipRequest, dry bool) (SkipResult
 	if dry || after >= to.Offset {
 		return out, nil
 	}
-	o := &skipOrder{to: to, by: r.By, done: make(chan struct{})}
-	if !f.give(o) {
-		return out, rhumb.Errorf(rhumb.KindUnavailable, "another skip of this partition is under way")
-	}
 	m.log.Warn("an operator skips records", "peer_region", r.Peer, "topic", r.Partition.Topic.String(), "partition", r.Partition.Index,
 		"origin", f.source.origin, "from", int64(out.From), "to", int64(out.To), "by", r.By)
+	err = f.carryOut(ctx, &skipOrder{to: to, by: r.By, done: make(chan struct{})})
+	out.Done = err == nil
+	return out, err
+}
+
+// carryOut gives an order and waits until the destination has confirmed it.
+func (f *flow) carryOut(ctx context.Context, o *skipOrder) error {
+	peer := f.link.name
+	if !f.give(o) {
+		return rhumb.Errorf(rhumb.KindUnavailable, "another skip of this partition is under way")
+	}
 	select {
 	case <-o.done:
 		if o.why != "" {
-			return out, rhumb.Errorf(rhumb.KindInvalid, "region %s does not take the skip from here: %s; what another path brings is skipped there, too", r.Peer, o.why)
+			return rhumb.Errorf(rhumb.KindInvalid, "region %s does not take the skip from here: %s; what another path brings is skipped there, too", peer, o.why)
 		}
-		out.Done = true
-		return out, nil
+		return nil
 	case <-ctx.Done():
 	}
 	f.mu.Lock()
@@ -78,7 +85,7 @@ func (m *Manager) Skip(ctx context.Context, r SkipRequest, dry bool) (SkipResult
 		f.order = nil
 	}
 	f.mu.Unlock()
-	return out, rhumb.Errorf(rhumb.KindTimeout, "region %s has not confirmed the skip in time: it may or may not have happened, 'rhumb link show %s' tells; say it again", r.Peer, r.Peer)
+	return rhumb.Errorf(rhumb.KindTimeout, "region %s has not confirmed the skip in time: it may or may not have happened, 'rhumb link show %s' tells; say it again", peer, peer)
 }
 
 // flowOf finds the flow that a skip is about: of own records that of the life that is
@@ -325,5 +332,9 @@ func (f *flow) ordered() *session.Order {
 		return nil
 	}
 	f.order.said = true
-	return &session.Order{To: f.order.to, By: f.order.by}
+	o := session.Order{To: f.order.to, By: f.order.by}
+	if from := f.order.from; from != nil {
+		o.Apart, o.Common = true, from.Offset
+	}
+	return &o
 }

@@ -99,10 +99,9 @@ func current(sources map[sourceKey]*source) map[rhumb.PartitionRef]*source {
 const watchBuckets = 32
 
 // watcher tells which partitions grew. Partitions share a waiter per bucket, so
-// idle ones cost no goroutine; when a bucket is signalled, the ends of its
-// partitions are compared with those last seen. A partition that some session
-// works on leaves its bucket (hold) and has a waiter of its own, so a busy one
-// does not make its neighbours be looked at again and again.
+// idle ones cost no goroutine; the waiter gathers which of them changed, and their
+// ends are compared with those last seen. A partition that some session works on
+// leaves its bucket (hold) and has a waiter of its own.
 type watcher struct {
 	log  Source
 	grew func(*source) // called without locks held
@@ -142,7 +141,7 @@ func lastOut(st *partitionState) rhumb.Offset {
 func newWatcher(log Source, grew func(*source)) *watcher {
 	w := &watcher{log: log, grew: grew, sources: map[rhumb.PartitionRef]*watched{}}
 	for i := range w.buckets {
-		w.buckets[i] = bucket{region.NewWaiter(), map[rhumb.PartitionRef]*watched{}}
+		w.buckets[i] = bucket{region.NewGatherer(), map[rhumb.PartitionRef]*watched{}}
 	}
 	return w
 }
@@ -259,10 +258,15 @@ func (w *watcher) run(ctx context.Context) {
 
 // grown gives the members of a bucket whose end moved since it was last seen.
 func (w *watcher) grown(b *bucket) []*source {
+	changed := b.waiter.Changed()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var grown []*source
-	for ref, s := range b.members {
+	for _, ref := range changed {
+		s := b.members[ref]
+		if s == nil {
+			continue // it left meanwhile
+		}
 		if st, ok := w.log.State(ref); ok && lastOut(&st) > s.seen {
 			s.seen = lastOut(&st)
 			grown = append(grown, s.source)

@@ -115,6 +115,10 @@ type LinkStatus struct {
 	// another one of this region.
 	Second bool `json:"second,omitempty"`
 
+	// Unmade are the topics that the peer announces and that cannot be had here as the
+	// peer has them, for reasons that the policy does not give.
+	Unmade []Unmade `json:"unmade,omitempty"`
+
 	Connects uint64 `json:"connects,string"` // connections that got past hello
 	Rebuilds uint64 `json:"rebuilds,string"` // sessions that the watchdog rebuilt
 
@@ -130,6 +134,9 @@ type LinkStatus struct {
 	ConnectionsLost uint64  `json:"connections_lost,string"`
 	Loss            float64 `json:"loss"`
 	Goodput         float64 `json:"goodput"`
+
+	// Correction is the forward error correction of the path, empty without a connection.
+	Correction CorrectionStatus `json:"correction,omitzero"`
 
 	SentBytes       uint64  `json:"sent_bytes,string"` // of batches, counted again when sent again
 	ReceivedBytes   uint64  `json:"received_bytes,string"`
@@ -211,6 +218,7 @@ type Divergence struct {
 	Common    dedup.ChainPoint `json:"common"`    // the last point known to be the same, NoOffset if none
 	Exact     bool             `json:"exact"`     // they part right behind it
 	Watermark rhumb.Offset     `json:"watermark"` // of the destination
+	Chain     uint64           `json:"-"`         // of the destination, there
 	At        time.Time        `json:"at"`        // when that was found
 }
 

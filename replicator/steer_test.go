@@ -258,6 +258,26 @@ func TestG94EdgeRateLimitsABacklog(t *testing.T) {
 	})
 }
 
+// TestG94ALowLimitIsShownAllTheTime: what waits for seconds between two turns shows why
+// while it waits, not only after that.
+func TestG94ALowLimitIsShownAllTheTime(t *testing.T) {
+	limited(t, 2000, func(ms *mesh, us, eu *node, set func(int64)) {
+		for range 60 {
+			us.produce(orders, 0, 1, 1000)
+		}
+		ms.until("it waits", 10*time.Second, func() bool { return us.flowOf("eu", 0).Limited })
+		for second := range 12 {
+			ms.pass(time.Second)
+			if f := us.flowOf("eu", 0); !f.Limited || f.State != SessionFlowing || f.Lag.Records == 0 {
+				ms.t.Errorf("after %d s it shows %s, limited %v, lag %+v", second+1, f.State, f.Limited, f.Lag)
+			}
+		}
+		set(0)
+		ms.untilCopied(us, eu, 0)
+		ms.until("nothing limits", 5*time.Second, func() bool { return !us.flowOf("eu", 0).Limited })
+	})
+}
+
 // TestG94NewDataPassesALimitedBacklog: where the limit of the edge is what all wait
 // for, new records of one partition do not wait for the backlog of the others.
 func TestG94NewDataPassesALimitedBacklog(t *testing.T) {

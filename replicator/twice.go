@@ -25,10 +25,13 @@ const (
 	// twicePause and twicePauseMost are between attempts of a process whose peer
 	// is linked to another one of the same region: it waits for the other's end.
 	twicePause     = 2 * time.Second
-	twicePauseMost = time.Minute
-	// twiceShown is how long it is shown after the last attempt: longer than the
-	// longest pause.
-	twiceShown = 3 * time.Minute
+	twicePauseMost = 20 * time.Second
+	// It is shown until nothing more was heard of the refused process for twice as
+	// long as lay between two of its attempts, and twiceSlack: a pause at most
+	// doubles, and an attempt takes its time. Processes of older versions try once a
+	// minute at last; what lies further apart than twiceGapMost is not one row.
+	twiceSlack   = 10 * time.Second
+	twiceGapMost = 90 * time.Second
 	// twiceTold limits how often it is logged.
 	twiceTold = 10 * time.Minute
 	// maxBoots bounds the processes of a peer that are remembered.
@@ -38,9 +41,11 @@ const (
 // rivals is what a link knows of processes that say they are its peer. Guarded
 // by link.mu.
 type rivals struct {
-	boots []rhumb.UUID // processes that had the link, in that order
-	text  string       // the last finding that two live at once
-	at    time.Time    // of text
+	boots []rhumb.UUID  // processes that had the link, in that order
+	text  string        // the last finding that two live at once
+	at    time.Time     // of text
+	gap   time.Duration // the longest between two findings of this row
+	until time.Time     // when it is shown no more
 	told  time.Time
 }
 
@@ -53,6 +58,17 @@ func (r *rivals) note(boot rhumb.UUID) {
 		r.boots = slices.Delete(r.boots, 0, 1)
 	}
 	r.boots = append(r.boots, boot)
+}
+
+// found notes that two live at once, and how long that is to be believed.
+func (r *rivals) found(text string, now time.Time) {
+	switch gap := now.Sub(r.at); {
+	case r.at.IsZero() || gap > twiceGapMost:
+		r.gap = twicePauseMost
+	default:
+		r.gap = max(r.gap, gap) // attempts may come in pairs
+	}
+	r.text, r.at, r.until = text, now, now.Add(2*r.gap+twiceSlack)
 }
 
 // before reports whether process a had the link earlier than process b.
@@ -105,7 +121,7 @@ func (l *link) runsTwice(kept, refused *conn) error {
 		" has the link and lives, the one at " + refused.place() + " is refused; stop one of them: was a copy of the data directory started?"}
 	now := time.Now()
 	l.health.err, l.health.errAt = r, now
-	l.rivals.text, l.rivals.at = r.reason, now
+	l.rivals.found(r.reason, now)
 	if now.Sub(l.rivals.told) >= twiceTold {
 		l.rivals.told = now
 		l.m.log.Error("a region runs twice", "peer_region", l.name, "err", r.reason)
@@ -120,7 +136,7 @@ func (c *conn) place() string {
 
 // twice gives the finding while it is fresh. The caller holds mu.
 func (l *link) twice(now time.Time) string {
-	if l.rivals.text == "" || now.Sub(l.rivals.at) > twiceShown {
+	if now.After(l.rivals.until) {
 		return ""
 	}
 	return l.rivals.text

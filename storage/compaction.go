@@ -80,7 +80,8 @@ func (s *Store) CompactionStats() CompactionStats {
 
 // compacting is the compactor's.
 type compacting struct {
-	kick chan struct{}
+	kick    chan struct{} // capacity 1: a pass may be due
+	emptied chan struct{} // capacity 1: a file may be worth to be rewritten
 
 	// Owned by the compactor's goroutine.
 	keys     *compact.Keys
@@ -88,6 +89,7 @@ type compacting struct {
 	thinner  codec.Thinner
 
 	passes, read, dirty, written, removed atomic.Uint64
+	reclaimed, rewritten                  atomic.Uint64 // see ReclaimStats
 }
 
 const (
@@ -101,7 +103,7 @@ const (
 )
 
 func (c *compacting) init(budget int64) {
-	c.kick = make(chan struct{}, 1)
+	c.kick, c.emptied = make(chan struct{}, 1), make(chan struct{}, 1)
 	c.keys = compact.NewKeys(budget)
 	c.expander = codec.NewExpander(codec.Limits{Bytes: compactExpand, Window: compactWindow})
 }
@@ -116,12 +118,25 @@ func (c *compacting) wake() {
 // errPostponed says that a pass has to be made again later: the log changed under it.
 var errPostponed = errors.New("storage: compaction is postponed")
 
-// compactLoop compacts what is due until ctx ends.
+// compactLoop compacts what is due, and rewrites files of which little is left, until
+// ctx ends. The two never run beside each other: both replace parts.
 func (s *Store) compactLoop(ctx context.Context) {
-	for {
-		var retry <-chan time.Time
-		more, err := s.compactAll(ctx)
-		s.compacting.keys.Reset()
+	var retry <-chan time.Time // for what could not be finished; it outlasts looks at sparse files
+	for due := true; ; {
+		var sparse <-chan time.Time
+		var more bool
+		var err error
+		if due {
+			retry = nil
+			more, err = s.compactAll(ctx)
+			s.compacting.keys.Reset()
+		}
+		if err == nil {
+			var next time.Time
+			if next, err = s.reclaim(ctx); !next.IsZero() {
+				sparse = time.After(time.Until(next))
+			}
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -137,7 +152,13 @@ func (s *Store) compactLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.compacting.kick:
+			due = true
 		case <-retry:
+			due = true
+		case <-s.compacting.emptied:
+			due = false
+		case <-sparse:
+			due = false
 		}
 	}
 }
@@ -277,7 +298,7 @@ func (sh *Shard) loadParts(tables []*index.Table) error {
 	add := func(p *index.Part) {
 		ix := sh.parts[p.Key.Partition]
 		if ix != nil && p.Last >= ix.Start() && ix.AddPart(p) {
-			sh.store.files.count(p.File(), 1)
+			sh.store.files.hold(p)
 		}
 	}
 	err := sh.store.db.Compactions(sh.id, func(id rhumb.PartitionID, c statedb.Compaction) error {
@@ -288,7 +309,7 @@ func (sh *Shard) loadParts(tables []*index.Table) error {
 			return nil // dropped while a pass ended
 		}
 		sh.compactions[id] = &c
-		sh.parts[id].SetHoles(max(c.Holes, c.Covered))
+		sh.parts[id].SetHoles(c.Holes)
 		for _, f := range c.Files {
 			if t := byFile[f]; t != nil { // else a log start has passed it
 				if p := t.Part(index.Key{Shard: sh.id, Partition: id}); p != nil {

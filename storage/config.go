@@ -36,6 +36,9 @@ type Config struct {
 
 	// Durability is what a Save waits for. Default fsync.
 	Durability Durability
+	// Direct lets large writes of the log pass the system's page cache by: they take less
+	// of the processor, but who reads what the tail cache does not hold waits for the disk.
+	Direct bool
 	// FlushInterval is how long interval durability waits. Default 50 ms.
 	FlushInterval time.Duration
 	// FileSize is the length of a log file in bytes. Default 64 MiB.
@@ -86,6 +89,7 @@ type Events struct {
 	LowSpace    func(low bool, free, minFree uint64)     // crossed min_free, either way
 	Failed      func(err error)                          // the store ended; recover at the next start
 	SettleError func(err error)                          // settling or deleting failed; it is tried again
+	Damaged     func(d Damage)                           // a batch could not be read: once for each file
 }
 
 const (

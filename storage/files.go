@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/index"
@@ -13,8 +14,12 @@ import (
 
 // settledFile is a log file that has its index, or a segment.
 type settledFile struct {
-	table *index.Table
-	live  int // parts that a log start has not passed
+	table   *index.Table
+	live    int       // parts that a log start has not passed, and a guard
+	bytes   int64     // of the batches in those parts
+	size    int64     // of all batches, of a segment
+	guarded bool      // its parts are not all counted yet
+	since   time.Time // when little of it was first seen to be live, zero: it is not
 }
 
 // fileSet is what the settler knows of log files.
@@ -62,7 +67,7 @@ func (f *fileSet) waitsFor(shard rhumb.ShardID, index uint64) bool {
 func (f *fileSet) add(id uint64, t *index.Table) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.settled[id] = &settledFile{table: t, live: 1}
+	f.settled[id] = &settledFile{table: t, live: 1, guarded: true}
 	f.through = max(f.through, id)
 }
 
@@ -70,23 +75,38 @@ func (f *fileSet) add(id uint64, t *index.Table) {
 func (f *fileSet) addSegment(id uint64, t *index.Table) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.settled[id] = &settledFile{table: t, live: 1}
+	size := int64(0)
+	for _, p := range t.Dir.Parts {
+		size += int64(p.Bytes)
+	}
+	f.settled[id] = &settledFile{table: t, live: 1, size: size, guarded: true}
 }
 
-func (f *fileSet) unguard(id uint64) { f.count(id, -1) }
-
-func (f *fileSet) count(id uint64, n int) {
+func (f *fileSet) unguard(id uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if s := f.settled[id]; s != nil {
-		s.live += n
+		s.live--
+		s.guarded = false
 	}
 }
 
-// release gives back parts that log starts passed.
+// hold counts a part of a partition's log.
+func (f *fileSet) hold(p *index.Part) { f.count(p, 1) }
+
+// release gives back parts that log starts passed, or that were replaced.
 func (f *fileSet) release(parts []*index.Part) {
 	for _, p := range parts {
-		f.count(p.File(), -1)
+		f.count(p, -1)
+	}
+}
+
+func (f *fileSet) count(p *index.Part, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.settled[p.File()]; s != nil {
+		s.live += n
+		s.bytes += int64(n) * int64(p.Bytes)
 	}
 }
 

@@ -19,9 +19,12 @@ const (
 	// formatVersion is the newest that this version writes and reads. A directory
 	// begins as firstFormat, which version 1 reads, and is raised when it gets what
 	// older readers do not know.
-	formatVersion = 2
+	formatVersion = 3
 	firstFormat   = 1
 	segmentFormat = 2 // segments, and partitions that lie in them
+	// newestFormat is of a writer that keeps log/NEWEST, which older readers leave alone
+	// and do not need: where it is the version, that file must be there.
+	newestFormat  = 3
 	maxFormatSize = 4096
 )
 
@@ -72,6 +75,9 @@ func parseFormat(b []byte) (f format, err error) {
 	return f, nil
 }
 
+// KeepsNewest reports whether log/NEWEST must be there, if the log has frames.
+func (f *FormatInfo) KeepsNewest() bool { return f.Version >= newestFormat }
+
 // FormatInfo is what a data directory's FORMAT file says.
 type FormatInfo struct {
 	Version, MinReader uint16
@@ -119,7 +125,7 @@ func newFormat(cfg *Config) (format, error) {
 			return format{}, rhumb.Errorf(rhumb.KindCorrupt, "storage: %s has a folder %s but no FORMAT file", cfg.Dir, name)
 		}
 	}
-	f := format{version: firstFormat, minReader: firstFormat, data: rhumb.NewUUID(), mesh: cfg.Mesh, shards: uint32(cfg.Shards)}
+	f := format{version: formatVersion, minReader: firstFormat, data: rhumb.NewUUID(), mesh: cfg.Mesh, shards: uint32(cfg.Shards)}
 	if f.shards == 0 {
 		f.shards = defaultShards
 	}
@@ -134,6 +140,21 @@ func (s *Store) raiseFormat(version uint16) error {
 	}
 	f := s.format
 	f.version, f.minReader = max(f.version, version), version
+	return s.replaceFormat(f)
+}
+
+// noteWriter notes that this version has written to the directory, which older
+// readers may go on to read.
+func (s *Store) noteWriter() error {
+	if s.format.version >= formatVersion {
+		return nil
+	}
+	f := s.format
+	f.version = formatVersion
+	return s.replaceFormat(f)
+}
+
+func (s *Store) replaceFormat(f format) error {
 	if err := writeFile(s.cfg.FS, s.cfg.Dir, formatName, f.encode()); err != nil {
 		return err
 	}

@@ -30,6 +30,8 @@ type Health struct {
 	Err     error  // why it failed, nil otherwise
 	Free    uint64 // bytes, as last seen
 	MinFree uint64 // bytes
+	// Damaged are the files that are known to be damaged, at most 64.
+	Damaged []Damage
 }
 
 // errLowSpace is what writers get while space is low.
@@ -169,7 +171,11 @@ func (s *Store) checkSpace() {
 }
 
 // Health is the store's condition now. It may be asked by any goroutine.
-func (s *Store) Health() Health { return s.space.health() }
+func (s *Store) Health() Health {
+	h := s.space.health()
+	h.Damaged = s.damage.list()
+	return h
+}
 
 // Disk gives the directory that holds everything, and the space of its disk now.
 func (s *Store) Disk() (dir string, u vfs.Usage, err error) {

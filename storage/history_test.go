@@ -284,7 +284,7 @@ func play(t *testing.T, seed uint64, durability Durability, at func(h *history, 
 
 func crashConfig(fs vfs.FS, durability Durability) Config {
 	cfg := testConfig(fs)
-	cfg.Durability = durability
+	cfg.Durability, cfg.Direct = durability, durability == DurabilityFsync
 	cfg.StateMemTable = 64 << 10
 	cfg.CopyForwardFiles = 2
 	return cfg

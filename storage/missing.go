@@ -68,7 +68,7 @@ func (s *Store) finishDeleting(c *fileCheck) error {
 		}
 		b.DropFile(id)
 		s.files.remove(id).Forget()
-		s.checked.forget(id)
+		s.forget(id)
 		if err := s.cfg.FS.Remove(s.path(indexDir, indexName(id))); err != nil {
 			b.Discard()
 			return err

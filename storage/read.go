@@ -230,7 +230,7 @@ func (sh *Shard) read(p rhumb.PartitionID, maxBytes int, get getter, seek func(*
 				return out, nil
 			}
 		}
-		if !errors.Is(err, index.ErrGone) && !errors.Is(err, errRetry) {
+		if !stale(err) {
 			return nil, fmt.Errorf("storage: shard %d partition %d: %w", sh.id, p, err)
 		}
 	}
@@ -263,51 +263,79 @@ func gather(v *index.View, maxBytes int, seek func(*index.View) (func() (*index.
 }
 
 // fetch gets the bytes of refs: from memory, or from files in as few reads as
-// their places allow.
+// their places allow. What comes before one that cannot be read is given.
 func (sh *Shard) fetch(p rhumb.PartitionID, refs []index.Ref) ([]Stored, error) {
-	out, _, err := sh.fetchRaw(p, refs)
-	return out, err
+	raw, out := make([][]byte, len(refs)), make([]Stored, len(refs))
+	if err := sh.fromMemory(refs, raw); err != nil {
+		return nil, err
+	}
+	sh.store.readAhead(refs, raw)
+	n, err := sh.fromFiles(p, refs, raw, out)
+	return sh.untilBad(p, refs, out, n, err)
 }
 
-// fetchRaw is fetch with the envelopes' bytes.
+// fetchRaw is fetch with the envelopes' bytes, of all refs or of none.
 func (sh *Shard) fetchRaw(p rhumb.PartitionID, refs []index.Ref) (out []Stored, raw [][]byte, err error) {
-	raw = make([][]byte, len(refs))
+	raw, out = make([][]byte, len(refs)), make([]Stored, len(refs))
 	if err := sh.fromMemory(refs, raw); err != nil {
 		return nil, nil, err
 	}
-	out = make([]Stored, len(refs))
-	if err := sh.fromFiles(p, refs, raw, out); err != nil {
+	sh.store.readAhead(refs, raw)
+	if n, err := sh.fromFiles(p, refs, raw, out); err != nil {
+		sh.store.noteDamage(sh.id, p, refs, n, err)
 		return nil, nil, err
 	}
 	return out, raw, nil
 }
 
 // byPlace is fetch, but gives large batches that lie in files by their place.
-func (sh *Shard) byPlace(p rhumb.PartitionID, refs []index.Ref) (out []Stored, err error) {
-	raw := make([][]byte, len(refs))
+func (sh *Shard) byPlace(p rhumb.PartitionID, refs []index.Ref) ([]Stored, error) {
+	raw, out := make([][]byte, len(refs)), make([]Stored, len(refs))
 	if err := sh.fromMemory(refs, raw); err != nil {
 		return nil, err
 	}
-	out = make([]Stored, len(refs))
+	sh.store.readAhead(refs, raw)
 	w := placer{store: sh.store}
 	defer w.done()
+	placed, bad := len(refs), error(nil)
 	for i := range refs {
 		if raw[i] != nil || refs[i].Size < MinPlace {
 			continue
 		}
-		if out[i], err = w.open(p, &refs[i]); err != nil {
+		if out[i], bad = w.open(p, &refs[i]); bad != nil {
+			placed = i
 			break
 		}
 	}
+	n, err := sh.fromFiles(p, refs[:placed], raw, out)
 	if err == nil {
-		err = sh.fromFiles(p, refs, raw, out)
+		err = bad
 	}
 	if err != nil {
-		ReleasePlaces(out)
+		ReleasePlaces(out[n:])
+	}
+	got, err := sh.untilBad(p, refs, out, n, err)
+	if err != nil {
+		ReleasePlaces(out[:n])
+	}
+	return got, err
+}
+
+// untilBad gives the first n batches, which were read before err, if it says that the
+// next one cannot be: one bad place on a disk hides nothing else.
+func (sh *Shard) untilBad(p rhumb.PartitionID, refs []index.Ref, out []Stored, n int, err error) ([]Stored, error) {
+	if err == nil {
+		return out, nil
+	}
+	sh.store.noteDamage(sh.id, p, refs, n, err)
+	if n == 0 || stale(err) {
 		return nil, err
 	}
-	return out, nil
+	return out[:n], nil
 }
+
+// stale tells if an error says only that the view it came from is out of date.
+func stale(err error) bool { return errors.Is(err, index.ErrGone) || errors.Is(err, errRetry) }
 
 // ReleasePlaces releases the places of batches.
 func ReleasePlaces(batches []Stored) {
@@ -319,34 +347,37 @@ func ReleasePlaces(batches []Stored) {
 }
 
 // fromFiles reads what raw does not have yet, and opens all but those that have a
-// place.
-func (sh *Shard) fromFiles(p rhumb.PartitionID, refs []index.Ref, raw [][]byte, out []Stored) error {
+// place. It gives how many of the first were read.
+func (sh *Shard) fromFiles(p rhumb.PartitionID, refs []index.Ref, raw [][]byte, out []Stored) (n int, err error) {
 	missing := func(i int) bool { return raw[i] == nil && out[i].Place == nil }
-	for i := 0; i < len(refs); {
+	good := len(refs)
+	for i := 0; i < good; {
 		if !missing(i) {
 			i++
 			continue
 		}
-		n := 1
-		for i+n < len(refs) && missing(i+n) && joins(&refs[i], &refs[i+n-1], &refs[i+n]) {
-			n++
+		run := 1
+		for i+run < len(refs) && missing(i+run) && joins(&refs[i], &refs[i+run-1], &refs[i+run]) {
+			run++
 		}
-		if err := sh.store.readRun(p, refs[i:i+n], raw[i:i+n]); err != nil {
-			return err
+		var read int
+		if read, err = sh.store.readRun(p, refs[i:i+run], raw[i:i+run]); err != nil {
+			good = i + read
+			break
 		}
-		i += n
+		i += run
 	}
-	for i := range refs {
+	for i := range refs[:good] {
 		if out[i].Place != nil {
 			continue
 		}
-		e, batch, err := refs[i].Open(p, raw[i], false)
-		if err != nil {
-			return err
+		e, batch, bad := refs[i].Open(p, raw[i], false)
+		if bad != nil {
+			return i, bad
 		}
 		out[i] = Stored{Base: refs[i].Base, Envelope: e, Batch: batch}
 	}
-	return nil
+	return good, err
 }
 
 // fromMemory fills raw from the entries that memory holds, and lets the other refs
@@ -373,6 +404,16 @@ func (sh *Shard) fromMemory(refs []index.Ref, raw [][]byte) error {
 	return nil
 }
 
+// readAhead has the disk begin with the batches of log files that raw does not have. What
+// is written is not in the system's memory (vfs.File.WriteTail).
+func (s *Store) readAhead(refs []index.Ref, raw [][]byte) {
+	for i := range refs {
+		if r := &refs[i]; raw[i] == nil && !isSegment(r.File) {
+			s.log.Ahead(r.File, int64(r.Pos), int64(r.Pos)+int64(r.Size))
+		}
+	}
+}
+
 // joins tells if next is read together with the run from first to last.
 func joins(first, last, next *index.Ref) bool {
 	end := last.Pos + uint64(last.Size)
@@ -380,36 +421,48 @@ func joins(first, last, next *index.Ref) bool {
 		next.Pos+uint64(next.Size)-first.Pos <= maxReadRun
 }
 
-// readRun reads batches that lie close together in one file. The file is pinned,
-// so that deletion does not take it away in the middle.
-func (s *Store) readRun(p rhumb.PartitionID, refs []index.Ref, raw [][]byte) error {
+// readRun reads batches that lie close together in one file, and gives how many of the
+// first were read. The file is pinned, so that deletion does not take it away in the
+// middle.
+func (s *Store) readRun(p rhumb.PartitionID, refs []index.Ref, raw [][]byte) (n int, err error) {
 	first, last := &refs[0], &refs[len(refs)-1]
-	size := last.Pos + uint64(last.Size) - first.Pos
-	buf := make([]byte, size)
-	if isSegment(first.File) {
-		if err := s.readSegment(first.File, int64(first.Pos), buf); err != nil {
-			return err
-		}
+	buf := make([]byte, last.Pos+uint64(last.Size)-first.Pos)
+	err = s.readFile(first.File, int64(first.Pos), buf)
+	switch {
+	case err == nil:
 		return openRun(p, refs, raw, buf)
+	case len(refs) == 1 || stale(err):
+		return 0, err
 	}
-	err := s.log.ReadAt(commitlog.Location{File: first.File, Pos: int64(first.Pos), Len: uint32(size)}, buf)
+	for n = range refs { // a disk may be unable to read a part of it only
+		if _, err = s.readRun(p, refs[n:n+1], raw[n:n+1]); err != nil {
+			return n, err
+		}
+	}
+	return len(refs), nil
+}
+
+// readFile reads from a log file or a segment.
+func (s *Store) readFile(file uint64, pos int64, buf []byte) error {
+	if isSegment(file) {
+		return s.readSegment(file, pos, buf)
+	}
+	err := s.log.ReadAt(commitlog.Location{File: file, Pos: pos, Len: uint32(len(buf))}, buf)
 	if errors.Is(err, commitlog.ErrRemoved) {
 		return errRetry
 	}
-	if err != nil {
-		return err
-	}
-	return openRun(p, refs, raw, buf)
+	return err
 }
 
-// openRun takes the batches of a run apart and checks them.
-func openRun(p rhumb.PartitionID, refs []index.Ref, raw [][]byte, buf []byte) error {
+// openRun takes the batches of a run apart and checks them. It gives how many of the
+// first are whole.
+func openRun(p rhumb.PartitionID, refs []index.Ref, raw [][]byte, buf []byte) (n int, err error) {
 	for i := range refs {
 		at := refs[i].Pos - refs[0].Pos
 		raw[i] = buf[at : at+uint64(refs[i].Size) : at+uint64(refs[i].Size)]
 		if _, _, err := refs[i].Open(p, raw[i], true); err != nil {
-			return fmt.Errorf("file %016x at %d: %w", refs[i].File, refs[i].Pos, err)
+			return i, fmt.Errorf("file %016x at %d: %w", refs[i].File, refs[i].Pos, err)
 		}
 	}
-	return nil
+	return len(refs), nil
 }

@@ -119,11 +119,14 @@ func (s *Store) openParts() (err error) {
 	var report commitlog.Report
 	s.log, report, err = commitlog.Open(commitlog.Config{
 		FS: s.cfg.FS, Dir: s.path(logDir), FileSize: s.cfg.FileSize,
-		Durability: s.cfg.Durability, FlushInterval: s.cfg.FlushInterval,
+		Durability: s.cfg.Durability, FlushInterval: s.cfg.FlushInterval, Direct: s.cfg.Direct,
+		KeepsNewest: s.format.version >= newestFormat,
 	})
 	if err != nil {
 		return err
 	}
+	// Of a directory that older versions wrote; on a full disk at a later start.
+	_ = s.noteWriter()
 	s.tellCut(report)
 	s.db, err = statedb.Open(statedb.Config{
 		FS: s.cfg.FS, Dir: s.path(stateDir), CacheSize: s.cfg.StateCache, MemTableSize: s.cfg.StateMemTable,

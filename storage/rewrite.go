@@ -13,17 +13,19 @@ import (
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
-// rewriter writes what compaction leaves into segments, many partitions into one, and
+// rewriter writes what compaction or log starts leave into segments, many partitions into one, and
 // puts a segment's parts in the place of those that they were made of. Order: the
 // segment is safe under its name; one batch of the state database names it and says
 // for each partition where it lies now; then readers see it. The old files go when
 // that batch is safe and nothing in them is live.
 type rewriter struct {
-	s     *Store
-	seg   *segment.Writer
-	file  vfs.File
-	id    uint64
-	swaps []swap
+	s       *Store
+	seg     *segment.Writer
+	file    vfs.File
+	id      uint64
+	swaps   []swap
+	counted bool // something was put in its place
+	plain   bool // batches are copied as they are: there are no more holes than before
 	// failed are partitions that changed under a pass: what follows of it is void.
 	failed map[index.Key]bool
 }
@@ -75,7 +77,11 @@ func (w *rewriter) add(r index.Ref, raw []byte) error {
 		sw.any = true
 		w.seg.Partition(sw.key(), sw.old[0].Start, sw.end)
 	}
-	w.s.compacting.written.Add(uint64(len(raw)))
+	written := &w.s.compacting.written
+	if w.plain {
+		written = &w.s.compacting.rewritten
+	}
+	written.Add(uint64(len(raw)))
 	return w.seg.Add(r, raw)
 }
 
@@ -125,7 +131,9 @@ func (w *rewriter) finish(ctx context.Context) error {
 		return err
 	}
 	err := w.count(t)
-	w.s.wake() // for files that are dead now
+	if w.counted {
+		w.s.wake() // for files that are dead now
+	}
 	return err
 }
 
@@ -170,6 +178,7 @@ func (w *rewriter) count(t *index.Table) error {
 	rows := make([]*statedb.Compaction, len(w.swaps))
 	for i := range w.swaps {
 		if rows[i] = w.row(&w.swaps[i]); rows[i] != nil {
+			w.counted = true
 			b.SetCompaction(w.swaps[i].sh.id, w.swaps[i].id, rows[i])
 		}
 	}
@@ -205,7 +214,9 @@ func (w *rewriter) row(sw *swap) *statedb.Compaction {
 	if n := len(sw.old); n > 0 {
 		row.Covered = max(row.Covered, sw.old[n-1].Last+1)
 	}
-	row.Holes = max(row.Holes, row.Covered)
+	if !w.plain {
+		row.Holes = max(row.Holes, row.Covered)
+	}
 	replaced := false
 	for _, q := range p.Parts() {
 		switch {
@@ -238,7 +249,7 @@ func (w *swap) publish(t *index.Table, row *statedb.Compaction) {
 	}
 	gone, added := p.Replace(w.old, pt)
 	if added {
-		sh.store.files.count(t.File, 1)
+		sh.store.files.hold(pt)
 	}
 	sh.store.files.release(gone)
 	p.SetHoles(row.Holes)

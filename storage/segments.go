@@ -228,7 +228,7 @@ func (s *Store) removeSegments(ids []uint64) error {
 		}
 		s.segments.forget(id)
 		s.files.remove(id).Forget()
-		s.checked.forget(id)
+		s.forget(id)
 		if s.cfg.Events.Removed != nil {
 			s.cfg.Events.Removed(id)
 		}

@@ -54,7 +54,16 @@ func (s *Store) settleAll(ctx context.Context) error {
 			break
 		}
 	}
-	return s.removeDead(ctx)
+	if err := s.removeDead(ctx); err != nil {
+		return err
+	}
+	if ids, next := s.sparse(time.Now()); len(ids) > 0 || !next.IsZero() {
+		select {
+		case s.compacting.emptied <- struct{}{}:
+		default:
+		}
+	}
+	return nil
 }
 
 // settleNext looks at the oldest file that has not settled.
@@ -162,7 +171,7 @@ func (s *Store) adopt(ctx context.Context, file uint64) error {
 		sh := s.shards[p.Key.Shard]
 		sh.mu.Lock()
 		if ix := sh.parts[p.Key.Partition]; ix != nil && ix.Settle(p) {
-			s.files.count(file, 1)
+			s.files.hold(p)
 		}
 		sh.mu.Unlock()
 		b.DropRefs(p.Key.Shard, p.Key.Partition, p.Last+1)
@@ -372,7 +381,7 @@ func (s *Store) removeDead(ctx context.Context) error {
 			return err
 		}
 		s.files.remove(id).Forget()
-		s.checked.forget(id)
+		s.forget(id)
 		if s.cfg.Events.Removed != nil {
 			s.cfg.Events.Removed(id)
 		}

@@ -51,6 +51,7 @@ type Store struct {
 	files      fileSet
 	segments   segmentSet
 	checked    checkedSet
+	damage     damageSet
 	compacting compacting
 	// holds counts open snapshot readers: no file is deleted.
 	holds atomic.Int32

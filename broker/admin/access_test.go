@@ -27,7 +27,7 @@ const secret = "0123456789abcdef-"
 func tokens(t testing.TB) *admin.Tokens {
 	t.Helper()
 	var all []admin.Token
-	for _, role := range []admin.Role{admin.RoleViewer, admin.RoleOperator, admin.RoleAdmin} {
+	for _, role := range []admin.Role{admin.RoleTenant, admin.RoleViewer, admin.RoleOperator, admin.RoleAdmin} {
 		all = append(all, admin.Token{Name: "the-" + role.String(), Role: role, Secret: secret + role.String()})
 	}
 	out, err := admin.OpenTokens(all)
@@ -52,7 +52,7 @@ func TestEachRoleCallsWhatItMay(t *testing.T) {
 			path = strings.ReplaceAll(path, from, to)
 		}
 		want, _ := admin.ParseRole(least)
-		for _, role := range []admin.Role{admin.RoleViewer, admin.RoleOperator, admin.RoleAdmin} {
+		for _, role := range []admin.Role{admin.RoleTenant, admin.RoleViewer, admin.RoleOperator, admin.RoleAdmin} {
 			w := do(h, method, path, "", "Authorization", "Bearer "+secret+role.String())
 			refused := w.Code == http.StatusForbidden && strings.Contains(w.Body.String(), "has the role "+role.String())
 			if refused != (role < want) || w.Code == http.StatusUnauthorized {
@@ -292,6 +292,20 @@ func TestEveryChangeHasAnAuditLine(t *testing.T) {
 		}
 		if text := log.String(); strings.Count(text, "msg=\"admin change") != want || want == 1 && !strings.Contains(text, "caller=the-admin role=admin") {
 			t.Errorf("%s: want %d lines:\n%s", name, want, text)
+		}
+	}
+}
+
+// TestOfTwoTokensWithOneSecretTheLowerRoleCounts: in whichever order they stand.
+func TestOfTwoTokensWithOneSecretTheLowerRoleCounts(t *testing.T) {
+	const secret = "one-secret-for-two"
+	for _, roles := range [][]admin.Role{{admin.RoleAdmin, admin.RoleViewer}, {admin.RoleViewer, admin.RoleAdmin}} {
+		all, err := admin.OpenTokens([]admin.Token{{Name: "a", Role: roles[0], Secret: secret}, {Name: "b", Role: roles[1], Secret: secret}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := all.RoleOf(secret); got != admin.RoleViewer {
+			t.Errorf("%v: who shows it is %s", roles, got)
 		}
 	}
 }

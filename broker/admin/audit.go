@@ -52,6 +52,9 @@ func cut(text string) string {
 // of which nothing is written.
 func (s *Server) audit(r *http.Request, who caller, c *change, err error) {
 	attrs := []any{"caller", who.name, "role", who.role.String(), "method", r.Method, "path", cut(r.URL.Path), "remote", r.RemoteAddr}
+	if who.within != nil {
+		attrs = append(attrs, "within", who.within.words())
+	}
 	if c.object != "" {
 		attrs = append(attrs, "object", cut(c.object))
 	}

@@ -17,8 +17,9 @@ type Topics interface {
 	// mean the region's default. KindExists if it is there.
 	CreateTopic(ctx context.Context, t rhumb.Topic, partitions int32, configs map[string]string) (Topic, error)
 	// DeleteTopic deletes a topic in this region or in the mesh; an empty scope leaves
-	// that to its namespace. KindUnavailable if the mesh's needs a store that is down.
-	DeleteTopic(ctx context.Context, t rhumb.Topic, scope string) error
+	// that to its namespace. KindUnavailable if the mesh's needs a store that is down, or
+	// if one in this region, unless forced, would take records that others lack.
+	DeleteTopic(ctx context.Context, t rhumb.Topic, scope string, force bool) error
 	TopicChanges
 }
 
@@ -217,6 +218,15 @@ type LinkPath struct {
 	ConnectionsLost int64   // further ones that broke, since the node started
 	Loss            float64 // part of the packets sent that were lost, of the last seconds
 	Goodput         float64 // bytes per second that the path took, of the last seconds
+
+	// Forward error correction: who decides (auto, off, or a strength such as 20+4), the
+	// strength in force, and the part of the packets from here that the path loses before
+	// it. Counts are of the path since it is known: packets from here that the peer
+	// recovered, those that this region did, and bytes sent besides the packets.
+	FECMode, FEC                   string
+	FECLoss                        float64
+	FECRecovered, FECRecoveredHere int64
+	FECParityBytes                 int64
 }
 
 // Flow is the figures of one direction of a link; counters start with the node.

@@ -11,8 +11,12 @@ import (
 
 // Diverged is a partition whose copies in other regions differ from it.
 type Diverged struct {
-	Topic        rhumb.Topic
-	Partition    int32
+	Topic     rhumb.Topic
+	Partition int32
+	// Copy: what differs are copies of a life of region number Origin of which no log is
+	// left. Else Origin is this region.
+	Origin       rhumb.RegionNumber
+	Copy         bool
 	Life         rhumb.Life
 	End          rhumb.Offset
 	Destinations []DivergedDestination
@@ -28,32 +32,36 @@ type DivergedDestination struct {
 	At        time.Time
 }
 
-// NewLife is what giving a diverged partition a new life does, or did.
+// NewLife is what giving a diverged partition a new life does, or did; of copies, what
+// leaving them as they are does.
 type NewLife struct {
 	Diverged
 	Last   rhumb.Offset
 	Exact  bool
 	Done   bool
-	Life   rhumb.Life // the new one
+	Life   rhumb.Life // the new one; zero for copies
 	Closed time.Time
 }
 
 // Divergence finds diverged partitions and lets them go on. NewLife's errors are
 // of kind not found if the partition is not diverged, and fenced if its log has
-// another life than the caller saw; the zero life stands for whatever it is.
+// another life than the caller saw; the zero life stands for whatever it is. The life
+// of a copy that differs has it left as it is; by is who says so.
 type Divergence interface {
 	Diverged() []Diverged
-	NewLife(ctx context.Context, at rhumb.Partition, life rhumb.Life, dry bool) (NewLife, error)
+	NewLife(ctx context.Context, at rhumb.Partition, life rhumb.Life, by string, dry bool) (NewLife, error)
 }
 
 // diverged answers GET /diverged.
-func (s *Server) diverged(*http.Request) (any, error) {
+func (s *Server) diverged(r *http.Request) (any, error) {
 	list := api.DivergedList{Diverged: []api.Diverged{}}
 	if s.cfg.Divergence == nil {
 		return list, nil
 	}
 	for _, d := range s.cfg.Divergence.Diverged() {
-		list.Diverged = append(list.Diverged, divergedJSON(d))
+		if scopeOf(r).covers(d.Topic.Tenant) {
+			list.Diverged = append(list.Diverged, divergedJSON(d))
+		}
 	}
 	return list, nil
 }
@@ -76,19 +84,22 @@ func (s *Server) newLife(r *http.Request) (any, error) {
 	if req.Life != nil {
 		life = *req.Life
 	}
-	done, err := s.cfg.Divergence.NewLife(r.Context(), rhumb.Partition{Topic: t.Name, Index: n}, life, req.DryRun)
+	who, _ := s.callerOf(r) // admitted already
+	ctx, cancel := s.untilStop(r, skipTime)
+	defer cancel()
+	done, err := s.cfg.Divergence.NewLife(ctx, rhumb.Partition{Topic: t.Name, Index: n}, life, who.name, req.DryRun)
 	if err != nil {
 		return nil, err
 	}
 	out := api.NewLife{Diverged: divergedJSON(done.Diverged), Last: done.Last, Exact: done.Exact, Done: done.Done}
-	if done.Done {
+	if done.Done && !done.Copy {
 		out.NewLife, out.ClosedAt = &done.Life, done.Closed.UnixMilli()
 	}
 	return out, nil
 }
 
 func divergedJSON(d Diverged) api.Diverged {
-	out := api.Diverged{Topic: d.Topic.String(), Partition: d.Partition, Life: d.Life, End: d.End, Destinations: []api.DivergedDestination{}}
+	out := api.Diverged{Topic: d.Topic.String(), Partition: d.Partition, Origin: d.Origin, Copy: d.Copy, Life: d.Life, End: d.End, Destinations: []api.DivergedDestination{}}
 	for _, to := range d.Destinations {
 		out.Destinations = append(out.Destinations, api.DivergedDestination{Region: to.Region, Life: to.Life, Common: to.Common,
 			Exact: to.Exact, Watermark: to.Watermark, At: to.At.UnixMilli()})

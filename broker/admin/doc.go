@@ -5,7 +5,9 @@
 //
 // # Who may call
 //
-// Each call names the least [Role] of its caller: viewer, operator or admin. A
+// Each call names the least [Role] of its caller: viewer, operator or admin. Whom a
+// tenant names in admin_roles may make some of them without, for that tenant alone:
+// the call's reach and the request's scope say which (scope.go). A
 // caller is known by its token or by a client certificate, where either is
 // configured; [Config.CheckExposure] refuses to listen beyond loopback without.
 // /healthz and /readyz answer everybody, without details. The Host header

@@ -21,6 +21,16 @@ func RouteRoles(s *Server) map[string]string {
 	return roles
 }
 
+// RouteReaches gives how far every call goes for who administers tenants only: path,
+// scoped, or empty if it is not for them.
+func RouteReaches(s *Server) map[string]string {
+	reaches := map[string]string{}
+	for _, r := range s.routes {
+		reaches[r.method+" "+r.path] = r.tenant.String()
+	}
+	return reaches
+}
+
 // RememberedAddresses is how many addresses' wrong tokens are remembered.
 func RememberedAddresses(s *Server) int { return s.failed.size() }
 
@@ -32,4 +42,10 @@ func Changes(s *Server) (names []string) {
 		}
 	}
 	return names
+}
+
+// RoleOf gives the role of who shows a secret.
+func (t *Tokens) RoleOf(secret string) Role {
+	who, _ := t.find(secret)
+	return who.role
 }

@@ -113,7 +113,7 @@ func (s *Server) certificateCaller(cs tls.ConnectionState) (caller, error) {
 	if err != nil {
 		return caller{}, rhumb.Errorf(rhumb.KindForbidden, "%w: %w; come with one of 'rhumb certs issue --client --role', in RHUMB_CERT and RHUMB_KEY", errOtherCert, err)
 	}
-	return caller{name: name, role: role}, nil
+	return caller{name: name, role: role, cert: cs.PeerCertificates[0].Subject.String()}, nil
 }
 
 // Errors of callers who have not said who they are. HTTP tells them from what is

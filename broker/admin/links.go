@@ -10,13 +10,13 @@ import (
 )
 
 // links answers GET /links. Figures come from the replicator as they are.
-func (s *Server) links(*http.Request) (any, error) {
+func (s *Server) links(r *http.Request) (any, error) {
 	list := api.LinkList{Links: []api.Link{}}
 	if s.cfg.Links == nil {
 		return list, nil
 	}
 	for _, l := range s.cfg.Links() {
-		list.Links = append(list.Links, linkJSON(l))
+		list.Links = append(list.Links, linkJSON(scopeOf(r).scopeLink(l)))
 	}
 	slices.SortFunc(list.Links, func(a, b api.Link) int { return cmp.Compare(a.Peer, b.Peer) })
 	return list, nil

@@ -26,12 +26,12 @@ func (l Live) brokerTopic(name rhumb.Topic) (broker.TopicInfo, error) {
 }
 
 // DeleteTopic deletes a topic; an empty scope is its namespace's.
-func (l Live) DeleteTopic(ctx context.Context, name rhumb.Topic, scope string) error {
+func (l Live) DeleteTopic(ctx context.Context, name rhumb.Topic, scope string, force bool) error {
 	t, err := l.brokerTopic(name)
 	if err != nil {
 		return err
 	}
-	return l.Broker.DeleteTopicIn(ctx, t, configstore.Scope(scope))
+	return l.Broker.DeleteTopicIn(ctx, t, configstore.Scope(scope), force)
 }
 
 // GrowTopic gives a topic more partitions; links carry that on.

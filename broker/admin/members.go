@@ -151,12 +151,9 @@ func (s *Server) memberReplace(r *http.Request) (any, error) {
 
 // memberRemove answers DELETE /regions/{region} with its tombstone.
 func (s *Server) memberRemove(r *http.Request) (any, error) {
-	force := false
-	if text := r.URL.Query().Get("force"); text != "" {
-		var err error
-		if force, err = strconv.ParseBool(text); err != nil {
-			return nil, rhumb.Errorf(rhumb.KindInvalid, "force=%s: want true or false", text)
-		}
+	force, err := forced(r)
+	if err != nil {
+		return nil, err
 	}
 	out := api.RemovedMember{}
 	done, err := s.onMember(r, func(ctx context.Context, w *configstore.Writer, name rhumb.RegionName) (configstore.Region, error) {

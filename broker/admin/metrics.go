@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -132,6 +133,10 @@ func (c *nodeCollector) link(l Link, emit func(Metric)) {
 		{Name: "rhumb_link_connections_lost_total", Help: "Further connections to the peer region that broke.", Value: float64(l.Path.ConnectionsLost), Counter: true},
 		{Name: "rhumb_link_loss_ratio", Help: "Part of the packets sent to the peer region that were lost.", Value: l.Path.Loss},
 		{Name: "rhumb_link_goodput_bytes", Help: "Bytes per second that the path to the peer region took.", Value: l.Path.Goodput},
+		{Name: "rhumb_link_fec_loss_ratio", Help: "Part of the packets sent to the peer region that its path loses, before correction.", Value: l.Path.FECLoss},
+		{Name: "rhumb_link_fec_overhead_ratio", Help: "Parity packets per packet sent to the peer region; 0 while nothing is corrected.", Value: overhead(l.Path.FEC)},
+		{Name: "rhumb_link_fec_recovered", Help: "Lost packets that the peer region recovered, of the connection's path.", Value: float64(l.Path.FECRecovered)},
+		{Name: "rhumb_link_fec_recovered_here", Help: "Lost packets of the peer region that were recovered here, of this connection.", Value: float64(l.Path.FECRecoveredHere)},
 	} {
 		m.Labels = []string{"peer_region", peer}
 		emit(m)
@@ -154,6 +159,15 @@ func (c *nodeCollector) link(l Link, emit func(Metric)) {
 			emit(m)
 		}
 	}
+}
+
+// overhead reads a strength such as 20+4: what it adds per packet.
+func overhead(fec string) float64 {
+	var data, parity float64
+	if _, err := fmt.Sscanf(fec, "%f+%f", &data, &parity); err != nil || data <= 0 {
+		return 0
+	}
+	return parity / data
 }
 
 // promMetric translates; a metric with an odd number of labels is the caller's

@@ -25,6 +25,7 @@ type document struct {
 type operation struct {
 	Summary     string               `yaml:"summary"`
 	Role        string               `yaml:"x-role"`
+	Tenant      string               `yaml:"x-tenant"`
 	Responses   map[string]*response `yaml:"responses"`
 	RequestBody struct {
 		Content map[string]content `yaml:"content"`

@@ -7,13 +7,16 @@ import (
 )
 
 // paths answers GET /paths.
-func (s *Server) paths(*http.Request) (any, error) {
+func (s *Server) paths(r *http.Request) (any, error) {
 	list := api.PathList{Origins: []api.OriginPaths{}}
 	if s.cfg.Paths == nil {
 		return list, nil
 	}
 	name := s.namer()
 	for _, o := range s.cfg.Paths() {
+		if !scopeOf(r).covers(o.Topic.Tenant) {
+			continue
+		}
 		out := api.OriginPaths{Topic: o.Topic.String(), Partition: o.Partition, Region: o.Region, RegionName: name(o.Region), Life: o.Life,
 			Moved: api.PathMove{At: millis(o.Moved.At), From: o.Moved.From, To: o.Moved.To, Why: o.Moved.Why}, Waits: o.Waits, Paths: []api.Path{}}
 		for _, p := range o.Paths {

@@ -11,21 +11,21 @@ import (
 )
 
 // region answers GET /region.
-func (s *Server) region(*http.Request) (any, error) {
+func (s *Server) region(r *http.Request) (any, error) {
 	id := s.cfg.Identity
 	out := api.Region{Name: id.Name, Number: id.Number, Mesh: id.Mesh, Cluster: id.Cluster, Data: id.Data, Node: id.Node,
 		Version: s.cfg.Version, Health: s.health(), Drain: s.drain(), Highest: id.Number}
 	if s.cfg.Members != nil {
 		out.Highest = max(out.Highest, s.cfg.Members.Highest())
 	}
-	return out, nil
+	return scopeOf(r).region(out), nil
 }
 
 // regions answers GET /regions.
-func (s *Server) regions(*http.Request) (any, error) {
+func (s *Server) regions(r *http.Request) (any, error) {
 	list := api.RegionList{Regions: []api.RegionEntry{}}
 	documents := map[rhumb.RegionName]*configstore.Region{}
-	if s.cfg.Members != nil {
+	if s.cfg.Members != nil && scopeOf(r) == nil {
 		for _, doc := range s.cfg.Members.Regions() {
 			documents[doc.Name] = &doc
 		}
@@ -75,16 +75,18 @@ func (s *Server) namer() func(rhumb.RegionNumber) rhumb.RegionName {
 }
 
 // edges answers GET /edges.
-func (s *Server) edges(*http.Request) (any, error) {
-	list := api.EdgeList{Edges: []api.Edge{}}
+func (s *Server) edges(r *http.Request) (any, error) {
+	list, scope := api.EdgeList{Edges: []api.Edge{}}, scopeOf(r)
 	if s.cfg.Edges != nil {
 		for _, e := range s.cfg.Edges() {
-			list.Edges = append(list.Edges, api.Edge(e))
+			if scope.covers(e.Tenant) {
+				list.Edges = append(list.Edges, api.Edge(e))
+			}
 		}
 	}
 	if s.cfg.Documents != nil {
 		for _, t := range s.cfg.Documents.TopicDocs() {
-			if t.Topology != nil {
+			if t.Topology != nil && scope.covers(t.Topic.Tenant) {
 				list.OwnTopology = append(list.OwnTopology, t.Topic.String())
 			}
 		}

@@ -13,15 +13,18 @@ type Role uint8
 
 // The roles, from the least to the most.
 const (
+	// RoleTenant may nothing but what tenants let it, whose documents name it in
+	// admin_roles: a caller of a higher role may that, too.
+	RoleTenant Role = iota + 1
 	// RoleViewer sees states, figures and documents, never records or users.
-	RoleViewer Role = iota + 1
+	RoleViewer
 	// RoleOperator also works with topics, records and links.
 	RoleOperator
 	// RoleAdmin also changes policy: tenants, namespaces, users, regions, topologies.
 	RoleAdmin
 )
 
-var roleNames = map[Role]string{RoleViewer: "viewer", RoleOperator: "operator", RoleAdmin: "admin"}
+var roleNames = map[Role]string{RoleTenant: "tenant", RoleViewer: "viewer", RoleOperator: "operator", RoleAdmin: "admin"}
 
 // String gives the role's word; "none" for no role.
 func (r Role) String() string {
@@ -38,13 +41,15 @@ func ParseRole(text string) (Role, error) {
 			return role, nil
 		}
 	}
-	return 0, rhumb.Errorf(rhumb.KindInvalid, "%q is no role: want viewer, operator or admin", text)
+	return 0, rhumb.Errorf(rhumb.KindInvalid, "%q is no role: want tenant, viewer, operator or admin", text)
 }
 
 // caller is who makes a request.
 type caller struct {
-	name string // for the audit line: of a token or certificate, or how it came
-	role Role
+	name   string // for the audit line: of a token or certificate, or how it came
+	role   Role
+	cert   string // subject of its certificate; empty: it came with none
+	within scope  // his tenants, where his role does not suffice; nil: the whole mesh
 }
 
 // mayCall refuses a caller whose role is below the route's. A route that names no
@@ -58,7 +63,10 @@ func (c caller) mayCall(rt route) error {
 		return nil
 	}
 	if c.role == 0 {
-		return rhumb.Errorf(rhumb.KindForbidden, "the certificate of %s has no role here: issue one with 'rhumb certs issue --client --role', or name it in admin.certificates in the region's file", c.name)
+		return rhumb.Errorf(rhumb.KindForbidden, "the certificate of %s has no role here: issue one with 'rhumb certs issue --client --role', or give its subject, %s, a role in admin.certificates in the region's file", c.name, c.cert)
+	}
+	if c.role == RoleTenant && rt.tenant != reachNone {
+		return rhumb.Errorf(rhumb.KindForbidden, "%s has the role %s, and no tenant names it in admin_roles: an admin of the mesh does that", c.name, c.role)
 	}
 	return rhumb.Errorf(rhumb.KindForbidden, "%s has the role %s, and %s %s needs %s: come with a token or certificate of that role",
 		c.name, c.role, rt.method, rt.path, atLeast(least))

@@ -20,6 +20,7 @@ type route struct {
 	method, path string
 	open         bool  // answers everybody; else role says whom
 	role         Role  // what the caller must be at least
+	tenant       reach // how far it goes for who only administers tenants
 	change       bool  // gets an audit line
 	body         int64 // limit of the request's body in bytes, 0: none is read
 	json         func(r *http.Request) (answer any, err error)
@@ -41,9 +42,9 @@ func (s *Server) table() []route {
 		{method: "GET", path: "/healthz", open: true, stream: s.healthz},
 		{method: "GET", path: "/readyz", open: true, stream: s.readyz},
 		{method: "GET", path: "/metrics", role: RoleViewer, stream: s.serveMetrics},
-		{method: "GET", path: api.Prefix + "/openapi.yaml", role: RoleViewer, stream: s.openapi},
-		{method: "GET", path: api.Prefix + "/region", role: RoleViewer, json: s.region},
-		{method: "GET", path: api.Prefix + "/regions", role: RoleViewer, json: s.regions},
+		{method: "GET", path: api.Prefix + "/openapi.yaml", role: RoleViewer, tenant: reachScoped, stream: s.openapi},
+		{method: "GET", path: api.Prefix + "/region", role: RoleViewer, tenant: reachScoped, json: s.region},
+		{method: "GET", path: api.Prefix + "/regions", role: RoleViewer, tenant: reachScoped, json: s.regions},
 		{method: "GET", path: member, role: RoleViewer, json: s.memberShow},
 		{method: "PUT", path: member, role: RoleAdmin, change: true, body: maxSmallBody, json: s.memberPut},
 		{method: "DELETE", path: member, role: RoleAdmin, change: true, json: s.memberRemove},
@@ -51,36 +52,36 @@ func (s *Server) table() []route {
 		{method: "POST", path: member + "/replace", role: RoleAdmin, change: true, json: s.memberReplace},
 		{method: "GET", path: api.Prefix + "/config", role: RoleViewer, json: s.configStatus},
 		{method: "POST", path: api.Prefix + "/config/restore", role: RoleAdmin, change: true, body: maxSmallBody, json: s.configRestore},
-		{method: "GET", path: api.Prefix + "/edges", role: RoleViewer, json: s.edges},
-		{method: "GET", path: api.Prefix + "/links", role: RoleViewer, json: s.links},
-		{method: "GET", path: api.Prefix + "/paths", role: RoleViewer, json: s.paths},
+		{method: "GET", path: api.Prefix + "/edges", role: RoleViewer, tenant: reachScoped, json: s.edges},
+		{method: "GET", path: api.Prefix + "/links", role: RoleViewer, tenant: reachScoped, json: s.links},
+		{method: "GET", path: api.Prefix + "/paths", role: RoleViewer, tenant: reachScoped, json: s.paths},
 		{method: "GET", path: link + "/check", role: RoleOperator, json: s.linkCheck},
 		{method: "POST", path: link + "/pause", role: RoleOperator, change: true, body: maxSmallBody, json: s.linkPause},
 		{method: "POST", path: link + "/resume", role: RoleOperator, change: true, body: maxSmallBody, json: s.linkResume},
 		{method: "POST", path: link + "/retry", role: RoleOperator, change: true, body: maxSmallBody, json: s.linkRetry},
 		{method: "POST", path: link + "/skip", role: RoleOperator, change: true, body: maxSmallBody, json: s.linkSkip},
-		{method: "GET", path: api.Prefix + "/diverged", role: RoleViewer, json: s.diverged},
+		{method: "GET", path: api.Prefix + "/diverged", role: RoleViewer, tenant: reachScoped, json: s.diverged},
 		{method: "POST", path: partition + "/life", role: RoleOperator, change: true, body: maxSmallBody, json: s.newLife},
-		{method: "GET", path: topics, role: RoleViewer, json: s.topicList},
-		{method: "POST", path: topics, role: RoleOperator, change: true, body: maxSmallBody, json: s.topicCreate},
-		{method: "GET", path: topic, role: RoleViewer, json: s.topicDescribe},
-		{method: "DELETE", path: topic, role: RoleOperator, change: true, json: s.topicDelete},
-		{method: "POST", path: topic + "/partitions", role: RoleOperator, change: true, body: maxSmallBody, json: s.topicPartitions},
-		{method: "GET", path: topic + "/configs", role: RoleViewer, json: s.topicSettings},
-		{method: "POST", path: topic + "/configs", role: RoleOperator, change: true, body: maxSmallBody, json: s.topicAlter},
-		{method: "GET", path: api.Prefix + "/gaps", role: RoleViewer, json: s.gapList},
+		{method: "GET", path: topics, role: RoleViewer, tenant: reachScoped, json: s.topicList},
+		{method: "POST", path: topics, role: RoleOperator, tenant: reachScoped, change: true, body: maxSmallBody, json: s.topicCreate},
+		{method: "GET", path: topic, role: RoleViewer, tenant: reachPath, json: s.topicDescribe},
+		{method: "DELETE", path: topic, role: RoleOperator, tenant: reachPath, change: true, json: s.topicDelete},
+		{method: "POST", path: topic + "/partitions", role: RoleOperator, tenant: reachPath, change: true, body: maxSmallBody, json: s.topicPartitions},
+		{method: "GET", path: topic + "/configs", role: RoleViewer, tenant: reachPath, json: s.topicSettings},
+		{method: "POST", path: topic + "/configs", role: RoleOperator, tenant: reachPath, change: true, body: maxSmallBody, json: s.topicAlter},
+		{method: "GET", path: api.Prefix + "/gaps", role: RoleViewer, tenant: reachScoped, json: s.gapList},
 		{method: "GET", path: api.Prefix + "/users", role: RoleOperator, json: s.userList},
 		{method: "POST", path: api.Prefix + "/users", role: RoleAdmin, change: true, body: maxSmallBody, json: s.userChange},
 		{method: "DELETE", path: api.Prefix + "/users", role: RoleAdmin, change: true, json: s.userDelete},
-		{method: "GET", path: api.Prefix + "/tenants", role: RoleViewer, json: s.tenantList},
+		{method: "GET", path: api.Prefix + "/tenants", role: RoleViewer, tenant: reachScoped, json: s.tenantList},
 		{method: "PUT", path: tenant, role: RoleAdmin, change: true, body: maxSmallBody, json: s.tenantPut},
 		{method: "DELETE", path: tenant, role: RoleAdmin, change: true, json: s.tenantDelete},
-		{method: "GET", path: api.Prefix + "/namespaces", role: RoleViewer, json: s.namespaceList},
-		{method: "PUT", path: namespace, role: RoleAdmin, change: true, body: maxSmallBody, json: s.namespacePut},
-		{method: "DELETE", path: namespace, role: RoleAdmin, change: true, json: s.namespaceDelete},
-		{method: "GET", path: api.Prefix + "/topology", role: RoleViewer, json: s.topologyExport},
-		{method: "POST", path: api.Prefix + "/topology/plan", role: RoleViewer, body: maxTopologyBody, json: s.topologyPlan},
-		{method: "POST", path: api.Prefix + "/topology/apply", role: RoleAdmin, change: true, body: maxTopologyBody, json: s.topologyApply},
+		{method: "GET", path: api.Prefix + "/namespaces", role: RoleViewer, tenant: reachScoped, json: s.namespaceList},
+		{method: "PUT", path: namespace, role: RoleAdmin, tenant: reachPath, change: true, body: maxSmallBody, json: s.namespacePut},
+		{method: "DELETE", path: namespace, role: RoleAdmin, tenant: reachPath, change: true, json: s.namespaceDelete},
+		{method: "GET", path: api.Prefix + "/topology", role: RoleViewer, tenant: reachScoped, json: s.topologyExport},
+		{method: "POST", path: api.Prefix + "/topology/plan", role: RoleViewer, tenant: reachScoped, body: maxTopologyBody, json: s.topologyPlan},
+		{method: "POST", path: api.Prefix + "/topology/apply", role: RoleAdmin, tenant: reachScoped, change: true, body: maxTopologyBody, json: s.topologyApply},
 		{method: "POST", path: topic + "/records", role: RoleOperator, body: maxRequestBody, json: s.produce},
 		{method: "GET", path: partition + "/records", role: RoleOperator, json: s.consume},
 		{method: "GET", path: partition + "/digest", role: RoleOperator, stream: s.digest},
@@ -128,6 +129,7 @@ func (s *Server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
+	r = withScope(r, who.within)
 	r.Body = http.MaxBytesReader(rec, r.Body, rt.body)
 	if rt.stream != nil {
 		if err := rt.stream(rec, r); err != nil {
@@ -161,7 +163,9 @@ func (s *Server) admit(rt route, r *http.Request) (who caller, release func(), e
 			return who, nil, err
 		}
 		if err := who.mayCall(rt); err != nil {
-			return who, nil, err
+			if who.within, err = s.within(rt, r, who, err); err != nil {
+				return who, nil, err
+			}
 		}
 	}
 	if r.ContentLength > rt.body {

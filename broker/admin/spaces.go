@@ -33,14 +33,16 @@ func (s *Server) documents() (Documents, error) {
 }
 
 // tenantList answers GET /tenants.
-func (s *Server) tenantList(*http.Request) (any, error) {
+func (s *Server) tenantList(r *http.Request) (any, error) {
 	docs, err := s.documents()
 	if err != nil {
 		return nil, err
 	}
 	list := api.TenantList{Tenants: []api.Tenant{}}
 	for _, t := range docs.Tenants() {
-		list.Tenants = append(list.Tenants, api.Tenant{Name: t.Name, Tenant: t})
+		if scopeOf(r).covers(t.Name) {
+			list.Tenants = append(list.Tenants, api.Tenant{Name: t.Name, Tenant: t})
+		}
 	}
 	return list, nil
 }
@@ -58,7 +60,7 @@ func (s *Server) tenantPut(r *http.Request) (any, error) {
 	name := rhumb.Tenant(r.PathValue("tenant"))
 	changes(r, "tenant %s", name)
 	var before uint64
-	t, err := docs.Writer().PutTenant(r.Context(), name, func(stored *configstore.Tenant) error {
+	t, err := writer(r, docs).PutTenant(r.Context(), name, func(stored *configstore.Tenant) error {
 		if err := mayReplace(r, stored.Meta, doc.Meta, "tenant", string(name)); err != nil {
 			return err
 		}
@@ -85,17 +87,20 @@ func (s *Server) tenantDelete(r *http.Request) (any, error) {
 		return nil, rhumb.Errorf(rhumb.KindNotFound, "there is no tenant %q: see which there are with 'rhumb tenant list'", name)
 	}
 	changesVersion(r, all[i].Version, all[i].Version+1)
-	return api.Tenant{Name: name, Tenant: all[i]}, docs.Writer().DeleteTenant(r.Context(), name)
+	return api.Tenant{Name: name, Tenant: all[i]}, writer(r, docs).DeleteTenant(r.Context(), name)
 }
 
 // namespaceList answers GET /namespaces.
-func (s *Server) namespaceList(*http.Request) (any, error) {
+func (s *Server) namespaceList(r *http.Request) (any, error) {
 	docs, err := s.documents()
 	if err != nil {
 		return nil, err
 	}
 	list := api.NamespaceList{Namespaces: []api.Namespace{}}
 	for _, n := range docs.Namespaces() {
+		if !scopeOf(r).covers(n.Tenant) {
+			continue
+		}
 		list.Namespaces = append(list.Namespaces, api.Namespace{Space: rhumb.Space{Tenant: n.Tenant, Namespace: n.Name}, Namespace: n})
 	}
 	return list, nil
@@ -118,7 +123,7 @@ func (s *Server) namespacePut(r *http.Request) (any, error) {
 	at := spaceOf(r)
 	changes(r, "namespace %s", at)
 	var before uint64
-	n, err := docs.Writer().PutNamespace(r.Context(), at.Tenant, at.Namespace, func(stored *configstore.Namespace) error {
+	n, err := writer(r, docs).PutNamespace(r.Context(), at.Tenant, at.Namespace, func(stored *configstore.Namespace) error {
 		if err := mayReplace(r, stored.Meta, doc.Meta, "namespace", at.String()); err != nil {
 			return err
 		}
@@ -150,7 +155,7 @@ func (s *Server) namespaceDelete(r *http.Request) (any, error) {
 		return nil, noNamespace(at)
 	}
 	changesVersion(r, all[i].Version, all[i].Version+1)
-	return api.Namespace{Space: at, Namespace: all[i]}, docs.Writer().DeleteNamespace(r.Context(), at.Tenant, at.Namespace)
+	return api.Namespace{Space: at, Namespace: all[i]}, writer(r, docs).DeleteNamespace(r.Context(), at.Tenant, at.Namespace)
 }
 
 // document reads a request's document as strictly as the store would.

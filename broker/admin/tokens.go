@@ -121,8 +121,8 @@ func (t *Tokens) find(secret string) (caller, bool) {
 		if h.File != "" {
 			h.look()
 		}
-		if subtle.ConstantTimeCompare(sum[:], h.sum[:]) == 1 && h.good {
-			found = caller{name: h.Name, role: h.Role}
+		if subtle.ConstantTimeCompare(sum[:], h.sum[:]) == 1 && h.good && (found.role == 0 || h.Role < found.role) {
+			found = caller{name: h.Name, role: h.Role} // of two with one secret the lower role counts
 		}
 	}
 	return found, found.role != 0
@@ -143,6 +143,29 @@ func (t *Tokens) Problems() map[string]error {
 		}
 		if h.err != nil {
 			out[h.Name] = h.err
+		}
+	}
+	return out
+}
+
+// Shared says which tokens have the secret of another one that counts instead, and of
+// which: their files hold the same.
+func (t *Tokens) Shared() map[string]Token {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	counts := map[[sha256.Size]byte]*heldToken{}
+	for i := range t.all {
+		if h := &t.all[i]; h.good && (counts[h.sum] == nil || h.Role < counts[h.sum].Role) {
+			counts[h.sum] = h
+		}
+	}
+	out := map[string]Token{}
+	for i := range t.all {
+		if h := &t.all[i]; h.good && counts[h.sum] != h {
+			out[h.Name] = counts[h.sum].Token
 		}
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
@@ -12,12 +13,13 @@ import (
 )
 
 // topologyExport answers GET /topology.
-func (s *Server) topologyExport(*http.Request) (any, error) {
+func (s *Server) topologyExport(r *http.Request) (any, error) {
 	docs, err := s.documents()
 	if err != nil {
 		return nil, err
 	}
-	return configstore.ExportTopology(docs.Tenants(), docs.Namespaces(), docs.TopicDocs()), nil
+	tenants := slices.DeleteFunc(docs.Tenants(), func(t configstore.Tenant) bool { return !scopeOf(r).covers(t.Name) })
+	return configstore.ExportTopology(tenants, docs.Namespaces(), docs.TopicDocs()), nil
 }
 
 // pruning reads ?prune.
@@ -47,7 +49,7 @@ func (s *Server) topologyPlan(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return docs.Writer().PlanTopology(r.Context(), file, prune)
+	return writer(r, docs).PlanTopology(r.Context(), file, prune)
 }
 
 // topologyApply answers POST /topology/apply.
@@ -75,5 +77,5 @@ func (s *Server) topologyApply(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return docs.Writer().ApplyTopology(r.Context(), file, prune, req.Base)
+	return writer(r, docs).ApplyTopology(r.Context(), file, prune, req.Base)
 }

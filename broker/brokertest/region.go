@@ -157,6 +157,9 @@ func (r *Region) DeleteTopic(_ context.Context, t rhumb.Topic, deletions uint64)
 	return nil
 }
 
+// Lacking implements broker.Catalog: there are no other regions.
+func (r *Region) Lacking(broker.TopicInfo) ([]rhumb.RegionName, error) { return nil, nil }
+
 // DeleteHere implements broker.Catalog. What is marked is not remembered.
 func (r *Region) DeleteHere(_ context.Context, t rhumb.Topic, _ bool) error {
 	r.mu.Lock()

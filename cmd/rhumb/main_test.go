@@ -24,9 +24,10 @@ func walk(c *cobra.Command, fn func(*cobra.Command)) {
 
 // plainText are commands whose output is no data, with the reason.
 var plainText = map[string]string{
-	"rhumb server":   "runs a region; its log has a format of its own",
-	"rhumb dev":      "runs a mesh",
-	"rhumb log dump": "writes out a data directory for people; log verify has -o",
+	"rhumb server":    "runs a region; its log has a format of its own",
+	"rhumb dev":       "runs a mesh",
+	"rhumb log renew": "makes one file and names it; log verify has -o",
+	"rhumb log dump":  "writes out a data directory for people; log verify has -o",
 }
 
 // TestEveryCommandHasFormats: what a command prints comes as a table, as JSON and

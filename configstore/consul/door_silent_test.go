@@ -63,3 +63,21 @@ func TestSilentConsulIsDown(t *testing.T) {
 		})
 	}
 }
+
+// A put that was sent and is not answered may be stored: that is not told as if
+// nothing had been changed.
+func TestPutThatIsNotAnsweredMayBeStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := withFake(t, Config{}, &fake{answer: func(_ int, r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet {
+				return response(404, 1, ""), nil
+			}
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}})
+		err := s.Put(t.Context(), configstore.Document{Key: "rhumb/v1/regions/us", Meta: configstore.Meta{Version: 1}, JSON: []byte(`{"version":1}`)})
+		if rhumb.KindOf(err) != rhumb.KindTimeout || !errors.Is(err, configstore.ErrMaybeStored) {
+			t.Error(err)
+		}
+	})
+}

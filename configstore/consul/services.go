@@ -48,10 +48,12 @@ type Registration struct {
 	every    time.Duration
 	log      *slog.Logger
 
-	mu      sync.Mutex // held during calls, so that none registers after the end
-	stopped bool
-	tried   bool
-	err     error
+	calling sync.Mutex // held during calls, so that none registers after the end; before mu
+	stopped bool       // under calling
+
+	mu    sync.Mutex // never held during calls: whoever asks for health does not wait for Consul
+	tried bool
+	err   error
 }
 
 // Register makes a registration; Run does it. Zero every: 15 seconds.
@@ -63,13 +65,8 @@ func (s *Store) Register(services []Service, every time.Duration, logger *slog.L
 // ends. An agent that is down is tried again.
 func (r *Registration) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		r.mu.Lock()
-		before := r.err
-		if !r.stopped {
-			r.err, r.tried = r.ensure(ctx), true
-		}
-		err := r.err
-		r.mu.Unlock()
+		before := r.Err()
+		err := r.look(ctx)
 		switch {
 		case err != nil && before == nil && ctx.Err() == nil:
 			r.log.Warn("services are not registered", "err", err)
@@ -79,6 +76,21 @@ func (r *Registration) Run(ctx context.Context) error {
 		sleep(ctx, r.every/2+time.Duration(r.store.jitter()*float64(r.every/2)))
 	}
 	return nil
+}
+
+// look registers what the agent does not know, unless the end has come, and gives
+// what came of the last try.
+func (r *Registration) look(ctx context.Context) error {
+	r.calling.Lock()
+	defer r.calling.Unlock()
+	if r.stopped {
+		return r.Err()
+	}
+	err := r.ensure(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err, r.tried = err, true
+	return err
 }
 
 // Err says why the services are not registered; nil if they are, or as long as
@@ -98,8 +110,8 @@ func (r *Registration) Tried() bool {
 
 // Deregister takes the services away, and keeps Run from bringing them back.
 func (r *Registration) Deregister(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.calling.Lock()
+	defer r.calling.Unlock()
 	r.stopped = true
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()

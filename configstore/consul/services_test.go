@@ -106,3 +106,30 @@ func TestServicesAreRegisteredAgain(t *testing.T) {
 		<-done
 	})
 }
+
+// While an agent hangs, who asks how the registration stands is answered at once: a
+// region's health is asked for by whoever kills processes that do not answer.
+func TestHangingAgentHoldsNoHealthUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{answer: func(_ int, r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}}
+		r := withFake(t, Config{}, f).Register([]Service{{ID: "rhumb-kafka-us-0", Name: "rhumb-kafka"}}, time.Minute, quiet())
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		synctest.Wait()
+		began := time.Now()
+		if err, tried := r.Err(), r.Tried(); err != nil || tried || time.Since(began) != 0 {
+			t.Errorf("during the first call: %v, tried %t, after %s", err, tried, time.Since(began))
+		}
+		<-time.After(callTime)
+		synctest.Wait()
+		if r.Err() == nil || !r.Tried() {
+			t.Errorf("after it: %v, tried %t", r.Err(), r.Tried())
+		}
+		cancel()
+		<-done
+	})
+}

@@ -53,6 +53,9 @@ func Open(cfg Config) (*Store, error) {
 	return s, nil
 }
 
+// Name implements [configstore.Named].
+func (s *Store) Name() string { return "consul at " + s.address }
+
 // call ties a call to the handle's life.
 func (s *Store) call(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -168,6 +171,8 @@ func (s *Store) cas(ctx context.Context, d configstore.Document, index uint64) e
 			return conflict(d.Key)
 		case err == nil:
 			return nil
+		case unanswered(ctx, err):
+			return rhumb.Errorf(rhumb.KindTimeout, "configstore: %s has not answered that it stored %s: %w", s.Name(), d.Key, configstore.ErrMaybeStored)
 		case !leaderless(err):
 			return s.explain(ctx, "put "+d.Key, err)
 		}
@@ -181,6 +186,12 @@ func (s *Store) cas(ctx context.Context, d configstore.Document, index uint64) e
 			return conflict(d.Key)
 		}
 	}
+}
+
+// unanswered reports whether a put was sent and nobody says what became of it. Who
+// gave up asking by himself is another matter.
+func unanswered(ctx context.Context, err error) bool {
+	return errors.Is(err, errSilent) || errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
 
 // Close implements [configstore.Store].

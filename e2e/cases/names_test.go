@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func (n *node) remove(t rhumb.Topic, scope configstore.Scope) error {
 	if !ok {
 		return rhumb.Errorf(rhumb.KindNotFound, "no topic")
 	}
-	return n.running.Broker().DeleteTopicIn(n.mesh.ctx, info, scope)
+	return n.running.Broker().DeleteTopicIn(n.mesh.ctx, info, scope, false)
 }
 
 func (n *node) set(t rhumb.Topic, name, value string) error {
@@ -293,6 +294,34 @@ func TestDeletedInOneRegionAlone(t *testing.T) {
 		ms.same(us, eu, []string{"one", "two"})
 		ms.must(ap.remove(orders, configstore.ScopeMesh))
 		ms.gone(orders)
+	})
+}
+
+// TestDeletedInOneRegionWhileAnotherIsBehind: what a region deletes alone nobody else
+// brings to those that lack it, so it waits for them, and is refused if they are away.
+func TestDeletedInOneRegionWhileAnotherIsBehind(t *testing.T) {
+	t.Parallel()
+	run(t, three, func(ms *mesh, nodes []*node) {
+		us, eu, ap := nodes[0], nodes[1], nodes[2]
+		ms.must(us.make(orders, 2, nil))
+		ms.everywhere(orders, 2)
+		eu.produce(orders, 0, "one")
+		ms.untilCopied(eu, ap, orders, 0)
+		ms.path(eu, ap, relay.Settings{Cut: true})
+		eu.produce(orders, 0, "two")
+		ms.untilCopied(eu, us, orders, 0)
+		err := eu.remove(orders, configstore.ScopeRegion)
+		if rhumb.KindOf(err) != rhumb.KindUnavailable || !strings.Contains(err.Error(), "have not reached [ap]") {
+			t.Fatalf("ap lacks a record, and the answer is: %v", err)
+		}
+		ms.path(eu, ap, near)
+		ms.until("deleted", func() bool { return eu.remove(orders, configstore.ScopeRegion) == nil })
+		if got := ap.from(eu, orders, 0); !slices.Equal(got, []string{"one", "two"}) {
+			t.Errorf("ap has %q of eu", got)
+		}
+		if eu.has(orders, 2) {
+			t.Error("eu has it still")
+		}
 	})
 }
 

@@ -137,6 +137,7 @@ func TestH9RebuiltFromEmptyDisks(t *testing.T) {
 		if _, err := ms.writer.ReplaceRegion(ms.ctx, "eu"); err != nil {
 			t.Fatal(err)
 		}
+		ms.pass(time.Second) // nobody replaces a region within one, and the clock keeps producer ids apart by that
 		eu.start()
 		ms.everywhere(orders, 1)
 		if after, err := eu.region().ProducerID(ms.ctx); err != nil || after <= before {

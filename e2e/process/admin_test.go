@@ -108,8 +108,10 @@ func (a *administrator) shapeOf(ctx context.Context, topic string) (now shape, e
 func (a *administrator) look(ctx context.Context, topic string) {
 	var now shape
 	var err error
-	for until := time.Now().Add(Limit); time.Now().Before(until) && ctx.Err() == nil; { // the region may die between two questions
-		if now, err = a.shapeOf(ctx, topic); err == nil {
+	// The region may die between two questions, and what a client is told of topics may
+	// be a moment old, as Kafka's: what was lost stays lost.
+	for until := time.Now().Add(Limit); time.Now().Before(until) && ctx.Err() == nil; {
+		if now, err = a.shapeOf(ctx, topic); err == nil && a.may[topic][now] {
 			break
 		}
 	}

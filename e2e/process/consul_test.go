@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -128,6 +129,56 @@ func TestI5ConsulIsKilledWhileRegionsRestart(t *testing.T) {
 	if n := m.services("rhumb-kafka", "") + m.services("rhumb-admin", ""); n != 0 {
 		t.Errorf("%d services are left after a clean stop", n)
 	}
+}
+
+// isTold makes a change while Consul hangs: it ends with which store does not answer,
+// and what to do.
+func (m *Mesh) isTold(change []string) {
+	res := m.Run(change...)
+	if res.Code != 2 || !strings.Contains(res.Stderr, "consul at "+m.Consul.Addr) || !strings.Contains(res.Stderr, "try again when") {
+		m.t.Errorf("rhumb %s exits with %d: %s", strings.Join(change, " "), res.Code, res.Stderr)
+	}
+	for _, wrong := range []string{"cannot be asked", "fault of the server", "deadline exceeded"} {
+		if strings.Contains(res.Stderr, wrong) {
+			m.t.Errorf("rhumb %s says %q: %s", strings.Join(change, " "), wrong, res.Stderr)
+		}
+	}
+}
+
+// Consul hangs: it takes connections and answers nothing. Traffic goes on, and so does
+// the regions' health; a change of any kind ends with which store does not answer and
+// what to do, and is made when Consul goes on.
+func TestI5ConsulHangs(t *testing.T) {
+	slow(t)
+	m := StartWithConsul(t, "us", "eu")
+	m.create("us", "orders", 1)
+	m.create("us", "old", 1)
+	tr := m.Produce("orders", 1, 1)
+	tr.Progress(50, "us", "eu")
+	m.comesTo(0, "config", "status")
+	thaw := m.Consul.Freeze()
+	m.shows(1, []string{"store down", m.Consul.Addr}, "config", "status")
+	var all sync.WaitGroup
+	for _, change := range [][]string{
+		{"region", "register", "ap"}, {"tenant", "create", "acme"}, {"topic", "delete", "old"}, {"topic", "configs", "orders", "set", "retention.ms=86400000"},
+	} {
+		all.Go(func() { m.isTold(change) })
+	}
+	all.Wait()
+	for _, r := range m.Regions {
+		if code := Ready(r.Admin); code != http.StatusOK {
+			t.Errorf("%s answers /readyz with %d although only Consul hangs", r.Name, code)
+		}
+	}
+	tr.Progress(50, "us", "eu")
+	thaw()
+	m.comesTo(0, "config", "status")
+	m.comesTo(0, "topic", "delete", "old")
+	m.comesTo(0, "region", "register", "ap")
+	tr.Finish()
+	m.Verify("orders")
+	tr.Check(m)
+	m.Stop()
 }
 
 // Consul is restored from an old snapshot: policy does not go back, nothing is

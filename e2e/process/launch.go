@@ -174,14 +174,20 @@ func Run(t testing.TB, env []string, args ...string) Result {
 // Until polls a condition until it holds.
 func Until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
+	Await(t, Limit, what, holds)
+}
+
+// Await is Until with a limit of its own.
+func Await(t testing.TB, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	timeout := time.After(Limit)
+	timeout := time.After(limit)
 	for !holds() {
 		select {
 		case <-tick.C:
 		case <-timeout:
-			t.Fatalf("not within %s: %s", Limit, what)
+			t.Fatalf("not within %s: %s", limit, what)
 		}
 	}
 }

@@ -63,6 +63,68 @@ func (m *Mesh) problems(at rhumb.RegionName) (all []string) {
 	return all
 }
 
+// restoreFrom has a region run on an old copy of its data directory.
+func (m *Mesh) restoreFrom(name rhumb.RegionName, data, backup string) {
+	m.t.Helper()
+	m.Kill(name)
+	if err := os.RemoveAll(data); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.Rename(backup, data); err != nil {
+		m.t.Fatal(err)
+	}
+	m.Restart(name)
+	m.note("%s runs on an old copy", name)
+}
+
+// A region comes back with an old copy of its data directory, writes on, and is removed
+// before anybody let its partition go on: eu and ap hold copies that differ, and no log is
+// left to which a new life could be given. An operator leaves both as they are.
+func TestI3CopiesOfARemovedRegionThatDiffer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three processes")
+	}
+	m := Start(t, "us", "eu", "ap")
+	m.create("us", "orders", 1)
+	common := m.publish("us", "orders", "common", 20)
+	m.Verify("orders")
+	data, backup := filepath.Join(m.Dir, "data-us"), filepath.Join(m.Dir, "backup")
+	m.Kill("us")
+	if err := os.CopyFS(backup, os.DirFS(data)); err != nil {
+		t.Fatal(err)
+	}
+	m.Restart("us")
+	m.Link("us", "ap", "cut=true")
+	forgotten := m.publish("us", "orders", "forgotten", 50)
+	Until(t, "eu has it", func() bool { return len(m.valuesAt("eu", "orders", "forgotten")) == len(forgotten) })
+	m.restoreFrom("us", data, backup)
+	m.Link("us", "ap", "cut=false")
+	since := m.publish("us", "orders", "since", 30)
+	Until(t, "ap has followed the copy", func() bool { return len(m.valuesAt("ap", "orders", "since")) == len(since) })
+	m.Kill("us")
+	m.Forget("us")
+	m.tells(0, []string{"number 1 is retired"}, "region", "remove", "us", "--force")
+	m.Flow("eu", "ap")
+
+	Until(t, "the difference is known", func() bool { return strings.Contains(m.Run("link", "diverged", "--region", "eu").Stdout, "orders") })
+	Until(t, "the health of eu tells of it", func() bool { return slices.Contains(m.problems("eu"), "link ap: diverged") })
+	m.tells(1, []string{"different in ap"}, "verify", "eu", "ap", "orders")
+	m.tells(1, []string{"ap would get a gap from 20 to 69", "would keep what it has"}, "link", "resolve", "orders", "--region", "eu")
+	m.tells(0, []string{"ap has a gap from 20 to 69"}, "link", "resolve", "orders", "--region", "eu", "--yes")
+	m.Kill("ap")
+	m.Restart("ap")
+	m.publish("eu", "orders", "later", 10)
+	m.verifyIncomplete("eu", "ap", "orders", "for 50 records of removed regions that eu has and no link brings to ap")
+	Until(t, "nobody complains", func() bool { return len(m.problems("eu"))+len(m.problems("ap")) == 0 })
+	m.tells(0, []string{"copies differ"}, "gap", "list", "--region", "ap")
+	for at, want := range map[rhumb.RegionName][]string{"eu": slices.Concat(common, forgotten), "ap": slices.Concat(common, since)} {
+		if got := m.valuesAt(at, "orders", "common", "forgotten", "since"); !slices.Equal(got, want) {
+			t.Errorf("%s holds %d records of us, want %d", at, len(got), len(want))
+		}
+	}
+	m.Stop()
+}
+
 // A region comes back with an old copy of its data directory and writes on: its
 // copy and that of eu differ from then on, while ap, which had not seen more than
 // the copy, follows it. An operator lets the partition go on, while the link is
@@ -83,15 +145,7 @@ func TestI3RestoredRegionGoesOnUnderANewLife(t *testing.T) {
 	forgotten := m.publish("us", "orders", "forgotten", 50)
 	Until(t, "eu has it", func() bool { return len(m.valuesAt("eu", "orders", "forgotten")) == len(forgotten) })
 
-	m.Kill("us")
-	if err := os.RemoveAll(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(backup, data); err != nil {
-		t.Fatal(err)
-	}
-	m.Restart("us")
-	m.note("us runs on an old copy")
+	m.restoreFrom("us", data, backup)
 	m.Link("us", "ap", "cut=false")
 	since := m.publish("us", "orders", "since", 30)
 	Until(t, "the divergence is known", func() bool {

@@ -265,36 +265,36 @@ func (s *soak) look() {
 }
 
 func sampleOf(r *Region) (v sample, err error) {
-	resp, err := http.Get("http://" + r.Admin + "/metrics")
+	all, err := metricsOf(r)
 	if err != nil {
 		return v, err
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return v, err
-	}
-	for line := range strings.SplitSeq(string(text), "\n") {
-		name, value, _ := strings.Cut(line, " ")
-		var to *float64
-		switch name {
-		case "process_resident_memory_bytes":
-			to = &v.rss
-		case "process_open_fds":
-			to = &v.files
-		case "go_goroutines":
-			to = &v.goroutines
-		default:
-			continue
-		}
-		if *to, err = strconv.ParseFloat(value, 64); err != nil {
-			return v, err
-		}
-	}
+	v = sample{all["process_resident_memory_bytes"], all["process_open_fds"], all["go_goroutines"]}
 	if v.rss == 0 || v.files == 0 || v.goroutines == 0 {
 		return v, fmt.Errorf("not all is told: %+v", v)
 	}
 	return v, nil
+}
+
+// metricsOf gives the metrics of a region that have no labels.
+func metricsOf(r *Region) (map[string]float64, error) {
+	resp, err := http.Get("http://" + r.Admin + "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]float64{}
+	for line := range strings.SplitSeq(string(text), "\n") {
+		name, value, _ := strings.Cut(line, " ")
+		if v, err := strconv.ParseFloat(value, 64); err == nil {
+			all[name] = v
+		}
+	}
+	return all, nil
 }
 
 func (s *soak) finish() int64 {

@@ -67,6 +67,9 @@ func (h *host) config() config.Config {
 	cfg.Region.Name = h.name
 	cfg.DataDir = dataDir
 	cfg.Shards = 2
+	if h.name == "r1" { // one region of them writes its log the other way
+		cfg.LogWrites = config.LogWritesDirect
+	}
 	cfg.Listeners = []config.Listener{{Name: "geo", Protocol: config.ProtocolGeo, Bind: net.JoinHostPort(h.ip.String(), "7650")}}
 	cfg.Limits.LogFile = 1 << 20
 	cfg.Limits.DiskReserve = 0

@@ -183,9 +183,9 @@ func (n *namesRun) do(a *act, calm bool) {
 	case deedAlter:
 		err = b.AlterTopic(ctx, a.topic, []broker.ConfigChange{{Name: a.key, Value: a.value}}, false)
 	case deedDelete:
-		err = b.DeleteTopicIn(ctx, info, configstore.ScopeMesh)
+		err = b.DeleteTopicIn(ctx, info, configstore.ScopeMesh, false)
 	case deedDeleteHere:
-		err = b.DeleteTopicIn(ctx, info, configstore.ScopeRegion)
+		err = b.DeleteTopicIn(ctx, info, configstore.ScopeRegion, true)
 	case deedProduce:
 		n.produceOne(ctx, s.Region(), a, info)
 		return

@@ -101,7 +101,7 @@ func AccessOf(cert *x509.Certificate) string {
 }
 
 // IssueClient makes the certificate of a client, without a role in the HTTP API. Its name
-// follows the rule of region names. validFor zero means [ValidLeaf].
+// follows the rule of region names, and is the subject's common name. validFor zero means [ValidLeaf].
 func (ca *CA) IssueClient(name string, validFor time.Duration) (Pair, error) {
 	return ca.issueClient(name, Options{Valid: validFor}, nil)
 }
@@ -110,7 +110,7 @@ func (ca *CA) issueClient(name string, o Options, key *ecdsa.PrivateKey) (Pair, 
 	if err := rhumb.RegionName(name).Validate(); err != nil {
 		return Pair{}, rhumb.Errorf(rhumb.KindInvalid, "certs: client name %q must match [a-z][a-z0-9-]{0,31}", name)
 	}
-	tmpl := template("client "+name, leafValidity(o.Valid))
+	tmpl := template(name, leafValidity(o.Valid))
 	if o.Access != "" {
 		tmpl.Subject.OrganizationalUnit = []string{accessUnit + o.Access}
 	}

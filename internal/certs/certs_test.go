@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -319,4 +320,35 @@ func FuzzDecodeCerts(f *testing.F) {
 			_, _ = IdentityOf(c)
 		}
 	})
+}
+
+// TestCommonNameOfAClient: a rule for a client's name fits the certificate that is
+// made for it, and one of older builds, and no other.
+func TestCommonNameOfAClient(t *testing.T) {
+	ca := check(NewCA(mesh, 0))(t)
+	bob, err := ca.IssueClient("bob", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := bob.Cert.Subject.String(); got != "CN=bob" {
+		t.Errorf("the subject is %s", got)
+	}
+	old, stranger, region := *bob.Cert, *bob.Cert, *bob.Cert
+	old.Subject.CommonName = "client bob"
+	stranger.Subject.CommonName, stranger.URIs = "client bob", nil
+	region.Subject.CommonName, region.URIs = "region us", []*url.URL{Identity{Mesh: ca.Mesh, Role: RoleRegion, Name: "us"}.uri()}
+	for _, c := range []struct {
+		cert *x509.Certificate
+		rule string
+		fits bool
+	}{
+		{bob.Cert, "bob", true}, {bob.Cert, "client bob", true}, {bob.Cert, "client client bob", false}, {bob.Cert, "bo", false},
+		{&old, "bob", true}, {&old, "client bob", true}, {&old, "client", false},
+		{&stranger, "client bob", true}, {&stranger, "bob", false},
+		{&region, "region us", true}, {&region, "us", false},
+	} {
+		if HasCommonName(c.cert, c.rule) != c.fits {
+			t.Errorf("%s, %v, with a rule for %q: fits %t", c.cert.Subject, c.cert.URIs, c.rule, !c.fits)
+		}
+	}
 }

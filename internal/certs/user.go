@@ -3,6 +3,7 @@ package certs
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"strings"
 )
 
 // UserOf gives the name of the user that a client certificate stands for: that of
@@ -20,6 +21,23 @@ func UserOf(cert *x509.Certificate) string {
 		return cert.Subject.CommonName
 	}
 	return cert.DNSNames[0]
+}
+
+// formerClient stood before a client's name in the common name of certificates
+// that were issued at first.
+const formerClient = "client "
+
+// HasCommonName reports whether a certificate's subject has a common name. A mesh's
+// client has its name there, or, in older ones, "client" and its name:
+// either is asked for by either, so that a rule for it fits before and after its
+// certificate is made anew. Who signed the certificate is not looked at.
+func HasCommonName(cert *x509.Certificate, want string) bool {
+	has := cert.Subject.CommonName
+	id, err := IdentityOf(cert)
+	if err == nil && id.Role == RoleClient && strings.TrimPrefix(has, formerClient) == id.Name {
+		return strings.TrimPrefix(want, formerClient) == id.Name
+	}
+	return has == want
 }
 
 // KafkaServer gives the TLS configuration of a Kafka listener. With a CA among

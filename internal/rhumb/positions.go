@@ -86,12 +86,13 @@ const (
 	ReasonLost             // gap: no reachable region holds them any more
 	ReasonBacklog          // gap: the source kept them for the destination up to its limit, then dropped them
 	ReasonSkipped          // gap: an operator skipped them
+	ReasonDiverged         // gap: copies of them differ, their origin is gone, and an operator left both as they are
 )
 
 // ReasonLast is the last reason that this version knows.
-const ReasonLast = ReasonSkipped
+const ReasonLast = ReasonDiverged
 
-var reasonNames = [...]string{"none", "foreign", "policy", "compacted", "marker", "retention", "deleted", "lost", "backlog", "skipped by operator"}
+var reasonNames = [...]string{"none", "foreign", "policy", "compacted", "marker", "retention", "deleted", "lost", "backlog", "skipped by operator", "copies differ"}
 
 // String gives the reason's word.
 func (r Reason) String() string {

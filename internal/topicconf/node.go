@@ -84,6 +84,9 @@ func (l Layers) NodeAll(d *Def) []Value {
 			out = append(out, Value{d.Name, v, layer.from})
 		}
 	}
+	if len(out) > 0 {
+		out = append(out, coarser(d.Name)...)
+	}
 	if !d.Unset {
 		out = append(out, Value{d.Name, d.Default, FromDefault})
 	}
@@ -125,11 +128,17 @@ func Static(values map[string]string) map[string]string {
 	return out
 }
 
+// Names by which nodes know how long records are kept.
+const (
+	retentionNode = "log.retention.ms"
+	hoursNode     = "log.retention.hours"
+)
+
 // Milliseconds writes a retention of the region's file as its static setting:
 // the default is not said, since log.retention.hours says it.
 func Milliseconds(ms int64) map[string]string {
 	if ms == DefaultRetentionMs {
 		return nil
 	}
-	return map[string]string{"log.retention.ms": strconv.FormatInt(max(ms, -1), 10)}
+	return map[string]string{retentionNode: strconv.FormatInt(max(ms, -1), 10)}
 }

@@ -46,13 +46,26 @@ func (l Layers) All(d *Def) []Value {
 	}
 	add(l.Topic, d.Name, FromTopic)
 	add(l.Namespace, d.Name, FromNamespace)
+	nearer := len(out)
 	add(l.Node, d.Node, FromNode)
 	add(l.Region, d.Node, FromRegion)
 	add(l.Static, d.Node, FromStatic)
+	if len(out) > nearer {
+		out = append(out, coarser(d.Node)...)
+	}
 	if d.Node != "" && !d.Unset {
 		out = append(out, Value{d.Node, d.Default, FromDefault})
 	}
 	return out
+}
+
+// coarser gives the defaults of settings that say the same in a coarser unit, which
+// Kafka lists behind one of its own name only if that is set.
+func coarser(name string) []Value {
+	if name != retentionNode {
+		return nil
+	}
+	return []Value{{hoursNode, Node(hoursNode).Default, FromDefault}}
 }
 
 // Get gives the value that holds.

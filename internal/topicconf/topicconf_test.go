@@ -135,7 +135,7 @@ func TestTheNearestLayerHolds(t *testing.T) {
 	for i, step := range steps {
 		step()
 		all := l.All(d)
-		if want := string(rune('5' - i)); l.Get(d) != want || all[0].Value != want || len(all) != i+2 {
+		if want := string(rune('5' - i)); l.Get(d) != want || all[0].Value != want || len(all) != i+3 { // with log.retention.hours
 			t.Errorf("step %d: %s, %v", i, l.Get(d), all)
 		}
 	}

@@ -1,6 +1,10 @@
 package shard
 
 import (
+	"maps"
+	"slices"
+	"sync"
+
 	"github.com/rhumbmq/rhumb/dedup"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -150,12 +154,45 @@ type ProducerState struct {
 // Waiter is woken when a partition that it was added to changes: End, Flushed or
 // LogStart grew, leadership moved, or the partition is deleted. C has room for
 // one signal: who waits must look at the state before it waits again.
-type Waiter struct{ C chan struct{} }
+type Waiter struct {
+	C chan struct{}
+
+	mu      sync.Mutex
+	changed map[rhumb.PartitionRef]struct{} // nil unless it gathers
+}
 
 // NewWaiter makes a waiter.
 func NewWaiter() *Waiter { return &Waiter{C: make(chan struct{}, 1)} }
 
-func (w *Waiter) signal() {
+// NewGatherer makes a waiter that keeps which partitions changed, so that who waits
+// for thousands of them need not look at all: see Changed.
+func NewGatherer() *Waiter {
+	w := NewWaiter()
+	w.changed = map[rhumb.PartitionRef]struct{}{}
+	return w
+}
+
+// Changed gives the partitions that signalled a gatherer since the last call, in no
+// order. One that it was taken from meanwhile may be among them.
+func (w *Waiter) Changed() []rhumb.PartitionRef {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	refs := slices.Collect(maps.Keys(w.changed))
+	if len(refs) > 1024 {
+		w.changed = map[rhumb.PartitionRef]struct{}{} // a map keeps the size that it once had
+	} else {
+		clear(w.changed)
+	}
+	return refs
+}
+
+// Signal wakes the waiter for a partition that changed.
+func (w *Waiter) Signal(ref rhumb.PartitionRef) {
+	if w.changed != nil {
+		w.mu.Lock()
+		w.changed[ref] = struct{}{}
+		w.mu.Unlock()
+	}
 	select {
 	case w.C <- struct{}{}:
 	default: // it has a signal already

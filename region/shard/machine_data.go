@@ -117,6 +117,9 @@ func (m *machine) applySkip(ctx entry, c *skipCommand) result {
 	}
 	if c.skip.Reason.IsGap() {
 		g := Gap{Region: c.region, Life: c.life, From: k.applied.Offset + 1, To: c.skip.To, Reason: c.skip.Reason, At: ctx.time, By: c.skip.By}
+		if c.skip.Reason == rhumb.ReasonDiverged { // what is here from there on is not what the gap speaks of
+			g.From = c.skip.From + 1
+		}
 		m.set(gapKey(p.id, p.gapCount), encodeGap(g))
 		p.view.mu.Lock()
 		p.gaps = append(p.gaps, g)

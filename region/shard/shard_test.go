@@ -265,6 +265,13 @@ func TestSkipsAndGaps(t *testing.T) {
 		if st, _ := n.State(id); st.Gaps != 1 || st.End != 1 {
 			t.Fatalf("state %+v", st)
 		}
+		// The gap of a copy that differs begins where the copies part, below what is here.
+		if r := <-n.skip(id, o, dedup.Skip{From: 7, To: 20, Chain: 78, Reason: rhumb.ReasonDiverged, By: "ann"}); r.Verdict != dedup.Accept || r.Watermark.Floor != 20 {
+			t.Fatalf("gap of a copy that differs: %+v", r)
+		}
+		if gaps := n.Gaps(id); len(gaps) != 2 || gaps[1].From != 8 || gaps[1].To != 20 || gaps[1].Reason != rhumb.ReasonDiverged {
+			t.Fatalf("gaps %+v", gaps)
+		}
 		n.checkReload()
 	})
 }

@@ -17,7 +17,7 @@ type view struct {
 	mu      sync.Mutex // also guards partition.gaps
 	state   PartitionState
 	gone    bool
-	waiters map[*Waiter]struct{}
+	waiters []waiting
 	// unflushed holds ends of the log that are committed but not yet on the
 	// disks of a majority, by the entry that made them.
 	unflushed []flushPoint
@@ -28,7 +28,25 @@ type flushPoint struct {
 	end   rhumb.Offset
 }
 
-func newView() *view { return &view{waiters: make(map[*Waiter]struct{})} }
+// waiting is a waiter, and the partition that it was added to. Most partitions have one.
+type waiting struct {
+	*Waiter
+	ref rhumb.PartitionRef
+}
+
+func newView() *view { return &view{} }
+
+// remove takes a waiter away, if it is there. The caller holds mu.
+func (v *view) remove(w *Waiter) {
+	i := slices.IndexFunc(v.waiters, func(o waiting) bool { return o.Waiter == w })
+	if i < 0 {
+		return
+	}
+	last := len(v.waiters) - 1
+	v.waiters[i] = v.waiters[last]
+	v.waiters[last] = waiting{}
+	v.waiters = v.waiters[:last]
+}
 
 // show publishes a partition.
 func (s *Shard) show(p *partition, flushed uint64) {
@@ -75,8 +93,8 @@ func (v *view) flush(index uint64) bool {
 
 // signal wakes all waiters. The caller holds mu.
 func (v *view) signal() {
-	for w := range v.waiters {
-		w.signal()
+	for _, w := range v.waiters {
+		w.Signal(w.ref)
 	}
 }
 
@@ -141,7 +159,8 @@ func (s *Shard) AddWaiter(id rhumb.PartitionID, w *Waiter) bool {
 	if p.view.gone {
 		return false
 	}
-	p.view.waiters[w] = struct{}{}
+	p.view.remove(w) // it is there once
+	p.view.waiters = append(p.view.waiters, waiting{w, rhumb.PartitionRef{Shard: s.cfg.ID, ID: id}})
 	return true
 }
 
@@ -149,7 +168,7 @@ func (s *Shard) AddWaiter(id rhumb.PartitionID, w *Waiter) bool {
 func (s *Shard) RemoveWaiter(id rhumb.PartitionID, w *Waiter) {
 	if p := s.partition(id); p != nil {
 		p.view.mu.Lock()
-		delete(p.view.waiters, w)
+		p.view.remove(w)
 		p.view.mu.Unlock()
 	}
 }
@@ -160,7 +179,7 @@ func (p *partition) depart() {
 	defer p.view.mu.Unlock()
 	p.view.gone = true
 	p.view.signal()
-	clear(p.view.waiters)
+	p.view.waiters = nil
 }
 
 // Partitions gives the ids of the shard's partitions, in no order.

@@ -11,6 +11,10 @@ type Sample struct {
 	RTT     time.Duration // smoothed, of the connections in use
 	Least   time.Duration // the least round trip seen on this path
 	Loss    float64       // part of the packets that were lost
+
+	// Corrected: lost packets come back before connections notice. Then a new one gets
+	// faster for some seconds.
+	Corrected bool
 }
 
 const (
@@ -48,6 +52,9 @@ const (
 	queueSlack   = 10 * time.Millisecond
 	changedBy    = 2.0 // another path: what was learned of it is void
 	queuedBefore = 2   // measurements in a row that show a full queue before a step down
+	// growing is by how much more than in the measurement before a corrected path takes
+	// whose connections are still getting faster: then more are not tried yet.
+	growing = 1.3
 )
 
 type phase uint8
@@ -71,6 +78,7 @@ type Climber struct {
 	step   int     // factor of the next step up
 	queued int
 
+	corrected       bool
 	changed         time.Time // when n last changed, or limits began
 	from            time.Time // begin of the measurement, zero: not begun
 	bytes           uint64
@@ -107,6 +115,12 @@ func (c *Climber) Step(s Sample) int {
 	}
 	took := s.At.Sub(c.last).Seconds()
 	c.last = s.At
+	if s.Corrected != c.corrected { // what was learned of the path is void
+		c.corrected, c.ref, c.pause, c.nextUp, c.step = s.Corrected, 0, upPause, s.At, 2
+		if !s.Corrected && s.Loss >= lossyFrom {
+			c.step = giantStep
+		}
+	}
 	switch {
 	case s.Least > 0 && s.Least < nearRTT && s.RTT < 5*nearRTT && s.Loss < nearLoss:
 		if c.n > 1 {
@@ -189,6 +203,10 @@ func (c *Climber) limited(s Sample) {
 	case down:
 		c.judgeDown(rate, s.At)
 	case steady:
+		if s.Corrected && rate > c.rate*growing {
+			c.rate = rate
+			return
+		}
 		if c.n == 1 && s.Loss >= lossyFrom && c.ref == 0 {
 			c.step = giantStep
 		}
@@ -257,7 +275,9 @@ func (c *Climber) judgeUp(rate float64, full bool, s Sample) {
 		c.nextUp = s.At.Add(c.pause)
 	}
 	c.nextDown = s.At.Add(downPause)
-	c.decide(rate, full, s.At) // the next step at once
+	if !s.Corrected {
+		c.decide(rate, full, s.At) // the next step at once
+	}
 }
 
 // judgeDown keeps a step down if it cost nothing.

@@ -207,3 +207,27 @@ func TestTwoShareAFullPath(t *testing.T) {
 		t.Errorf("one has %.2f times the other's", r)
 	}
 }
+
+// TestCorrectedConnectionGetsFasterAlone: while one that is corrected still gets faster,
+// no others are tried.
+func TestCorrectedConnectionGetsFasterAlone(t *testing.T) {
+	_, now := begin()
+	c := New(64, 0)
+	rate := .3e6
+	for range 16 {
+		*now = now.Add(500 * time.Millisecond)
+		s := Sample{At: *now, Open: c.Wanted(), RTT: 200 * time.Millisecond, Least: 200 * time.Millisecond, Blocked: .9, Bytes: uint64(rate / 2), Corrected: true}
+		if n := c.Step(s); n != 1 {
+			t.Fatalf("%d connections at %.0f bytes per second", n, rate)
+		}
+		rate *= 1.3
+	}
+	for range 16 { // as fast as it gets
+		*now = now.Add(500 * time.Millisecond)
+		s := Sample{At: *now, Open: c.Wanted(), RTT: 200 * time.Millisecond, Least: 200 * time.Millisecond, Blocked: .9, Bytes: uint64(rate / 2), Corrected: true}
+		if c.Step(s) > 1 {
+			return
+		}
+	}
+	t.Error("others are never tried")
+}

@@ -144,7 +144,11 @@ func (s *Sender) passOrder() bool {
 		return false
 	}
 	s.forgetReads()
-	s.skip(o.To, rhumb.ReasonSkipped, o.By)
+	if o.Apart {
+		s.skipFrom(min(o.Common, s.sent.Offset), o.To, rhumb.ReasonDiverged, o.By)
+	} else {
+		s.skip(o.To, rhumb.ReasonSkipped, o.By)
+	}
 	return true
 }
 
@@ -257,7 +261,11 @@ const maxSkipsAhead = 1024
 func (s *Sender) sendSkip(to dedup.ChainPoint, reason rhumb.Reason) { s.skip(to, reason, "") }
 
 func (s *Sender) skip(to dedup.ChainPoint, reason rhumb.Reason, by string) {
-	skip := dedup.Skip{From: s.sent.Offset, To: to.Offset, Chain: to.Chain, Reason: reason, By: by}
+	s.skipFrom(s.sent.Offset, to, reason, by)
+}
+
+func (s *Sender) skipFrom(from rhumb.Offset, to dedup.ChainPoint, reason rhumb.Reason, by string) {
+	skip := dedup.Skip{From: from, To: to.Offset, Chain: to.Chain, Reason: reason, By: by}
 	s.sent = to
 	s.scanned = max(s.scanned, to.Offset)
 	s.flights.add(to, skipSize)

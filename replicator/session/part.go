@@ -44,6 +44,9 @@ func (s *Sender) OnChains(gen uint64, answers []ChainAnswer) {
 		}
 	}
 	switch {
+	case differs && s.order != nil && s.order.Apart && s.order.To.Offset > s.confirmed.Offset:
+		s.rounds, s.exact = 0, false
+		s.flow()
 	case !differs:
 		s.rounds, s.exact = 0, false
 		s.flow()

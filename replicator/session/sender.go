@@ -70,6 +70,7 @@ type Sender struct {
 
 	closing   dedup.ChainPoint // of a past life: what its closing skip starts after
 	fenced    bool             // the closing skip is in flight, or confirmed
+	heard     bool             // see Status
 	rewoundTo rhumb.Offset     // the last rewind's, NoOffset-1 if none
 	rewinds   uint64           // of all sessions
 
@@ -88,6 +89,7 @@ type Status struct {
 	Code      wire.Code // why it is held, stalled, diverged or refused
 	Text      string
 	Confirmed rhumb.Offset // what the destination is known to have
+	Heard     bool         // the destination has said in this session what it has
 	Sent      rhumb.Offset
 	InFlight  int // bytes sent and not confirmed
 	Window    int
@@ -95,12 +97,13 @@ type Status struct {
 	Rewinds   uint64           // since the sender was made
 	Common    dedup.ChainPoint // if diverged or settled: the last point known to be the same
 	Exact     bool             // if diverged: the logs part right behind Common
+	Has       dedup.ChainPoint // Confirmed, with the destination's chain there
 }
 
 // Status gives a snapshot.
 func (s *Sender) Status() Status {
-	return Status{State: s.state, Code: s.code, Text: s.text, Confirmed: s.confirmed.Offset, Sent: s.sent.Offset,
-		InFlight: s.flights.bytes(), Window: s.window, Round: s.round, Rewinds: s.rewinds, Common: s.common, Exact: s.exact}
+	return Status{State: s.state, Code: s.code, Text: s.text, Confirmed: s.confirmed.Offset, Heard: s.heard, Sent: s.sent.Offset,
+		InFlight: s.flights.bytes(), Window: s.window, Round: s.round, Rewinds: s.rewinds, Common: s.common, Exact: s.exact, Has: s.confirmed}
 }
 
 // Actions gives what has to be done since the last call, in order. The slice is
@@ -116,7 +119,7 @@ func (s *Sender) send(f wire.Frame) {
 // it first if the link still stands.
 func (s *Sender) Open(id wire.SessionID, source Source) {
 	s.leave(Opening, wire.CodeNone, "")
-	s.session, s.round, s.rewoundTo = id, 0, rhumb.NoOffset-1
+	s.session, s.round, s.rewoundTo, s.heard = id, 0, rhumb.NoOffset-1, false
 	s.asked = len(s.probes)
 	s.source.merge(source)
 	s.send(&wire.Open{Session: id, Partition: s.cfg.Partition, Region: s.cfg.Region, Life: s.cfg.Life,
@@ -136,6 +139,10 @@ func (s *Sender) Close(code wire.Code, text string) {
 type Order struct {
 	To dedup.ChainPoint // on a batch border, with the chain there
 	By string           // who it was
+	// Apart: the destination's copy differs from the source's behind Common, and is to
+	// stay as it is. The gap says that, and covers all from there on.
+	Apart  bool
+	Common rhumb.Offset
 }
 
 // SkipTo has what lies between the destination's watermark and a point said to be
@@ -236,7 +243,7 @@ func (s *Sender) stall(text string) { s.leave(Stalled, wire.CodeUnavailable, tex
 func (s *Sender) flow() {
 	s.forgetReads()
 	s.flights.clear()
-	s.state, s.fenced = Flowing, false
+	s.state, s.fenced, s.heard = Flowing, false, true
 	s.sent, s.scanned = s.confirmed, s.confirmed.Offset
 	s.pump()
 }

@@ -54,10 +54,16 @@ type Config struct {
 	Durability Durability
 	// FlushInterval is for Interval and None. Default 50 ms.
 	FlushInterval time.Duration
+	// Direct lets large rounds pass the system's page cache by (see [vfs.File]). Writing
+	// takes less of the processor; what is read from files comes from the disk.
+	Direct bool
 	// MaxSpares is how many removed files are kept to be used again. Default 2.
 	MaxSpares int
 	// MaxOpen bounds the handles that are kept open for reading. Default 256.
 	MaxOpen int
+	// KeepsNewest says that the log was opened before by a version that keeps the file
+	// NEWEST: a log with frames and without it has lost it, and is refused.
+	KeepsNewest bool
 
 	newSalt func() salt // tests fix it
 }

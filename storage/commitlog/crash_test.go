@@ -61,7 +61,7 @@ func live(t testing.TB, m *model, disk *vfs.Mem, durability Durability, frames i
 }
 
 func tryLive(m *model, disk *vfs.Mem, durability Durability, frames int) (*Log, error) {
-	l, _, err := Open(Config{FS: disk, Dir: "log", FileSize: crashFileSize, Durability: durability, MaxSpares: 1})
+	l, _, err := Open(Config{FS: disk, Dir: "log", FileSize: crashFileSize, Durability: durability, MaxSpares: 1, Direct: durability != None})
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func reopen(t *testing.T, m *model, p crashPoint) {
 		t.Helper()
 		t.Fatalf("crash before operation %d (%s %s), seed %d: %v", p.op.N, p.op.Kind, p.op.Name, p.seed, err)
 	}
-	cfg := Config{FS: p.disk, Dir: "log", FileSize: crashFileSize, MaxSpares: 1}
+	cfg := Config{FS: p.disk, Dir: "log", FileSize: crashFileSize, MaxSpares: 1, Direct: p.seed%2 == 0}
 	l, rep, err := Open(cfg)
 	if err != nil {
 		fail(err)

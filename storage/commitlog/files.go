@@ -62,6 +62,7 @@ type logFile struct {
 	handle vfs.File // nil: opened on demand
 	used   uint64   // when the handle was used last, for closing old ones
 	last   map[rhumb.ShardID]uint64
+	ahead  window
 }
 
 // fileSet is the files that can be read, and the spare ones.

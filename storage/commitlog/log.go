@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime/pprof"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -26,6 +27,7 @@ type Log struct {
 	files  fileSet
 	states shardStates
 	pool   sync.Pool // of *request
+	total  atomic.Uint64
 
 	// Owned by the writer while Run runs.
 	w writer

@@ -114,6 +114,10 @@ func (l *Log) checkNewest(heads []*head) (err error) {
 	if l.newest, err = readNewest(l.cfg.FS, l.cfg.Dir); err != nil {
 		return err
 	}
+	if l.cfg.KeepsNewest && l.newest.missing(heads) {
+		return rhumb.Errorf(rhumb.KindCorrupt, "commitlog: %s is missing or damaged, which names the newest files of the log: that its end was lost would not be noticed",
+			filepath.Join(l.cfg.Dir, newestName))
+	}
 	var names []string
 	for _, id := range l.newest.lost(heads) {
 		names = append(names, l.files.path(id))
@@ -153,17 +157,47 @@ func (l *Log) setNewest(newest, begun uint64) error {
 	return err
 }
 
-// LostNewest gives the ids of the log's newest files that were taken away. It is for
-// tools and changes nothing; [Open] refuses such a log.
-func LostNewest(fsys vfs.FS, dir string) (ids []uint64, err error) {
+// missing reports whether there is no record beside files that were begun: each of
+// them was named by one, which was flushed, before its first byte was written.
+func (r *newestRecord) missing(heads []*head) bool {
+	return r.seq == 0 && slices.ContainsFunc(heads, func(h *head) bool { return h.started })
+}
+
+// LostNewest gives the ids of the log's newest files that were taken away, and
+// whether the file is missing, or damaged, that names them. It is for tools and
+// changes nothing; [Open] refuses such a log.
+func LostNewest(fsys vfs.FS, dir string) (ids []uint64, missing bool, err error) {
 	r, err := readNewest(fsys, dir)
-	if err != nil || r.seq == 0 {
-		return nil, err
+	if err != nil {
+		return nil, false, err
 	}
 	l := &Log{cfg: Config{FS: fsys, Dir: dir}}
 	heads, _, err := l.readHeads()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return r.lost(heads), nil
+	return r.lost(heads), r.missing(heads), nil
+}
+
+// RenewNewest makes the file NEWEST anew, out of the files that are there, and gives
+// the id of the newest that was begun. Whoever calls it vouches that this is the
+// newest that ever was: the log will go on behind it. The log must not be open.
+func RenewNewest(fsys vfs.FS, dir string) (newest uint64, err error) {
+	l := &Log{cfg: Config{FS: fsys, Dir: dir}}
+	heads, _, err := l.readHeads()
+	if err != nil {
+		return 0, err
+	}
+	if l.newest, err = readNewest(fsys, dir); err != nil {
+		return 0, err
+	}
+	if !l.newest.missing(heads) {
+		return 0, rhumb.Errorf(rhumb.KindInvalid, "commitlog: %s is there, or there is no file that it could name: nothing is to be done", filepath.Join(dir, newestName))
+	}
+	for _, h := range heads {
+		if h.started {
+			newest = max(newest, h.name)
+		}
+	}
+	return newest, l.setNewest(newest, newest)
 }

@@ -3,6 +3,7 @@ package commitlog
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -85,7 +86,7 @@ func takeNewest(t *testing.T, disk *vfs.Mem, written uint64) {
 				t.Fatalf("I1: opened without %s and %d later ones: %v", want, with, err)
 			}
 		}
-		if ids, err := LostNewest(c, "log"); err != nil || len(ids) == 0 || ids[0] != written {
+		if ids, _, err := LostNewest(c, "log"); err != nil || len(ids) == 0 || ids[0] != written {
 			t.Fatalf("lost %v, %v, want %d first", ids, err, written)
 		}
 	}
@@ -138,6 +139,91 @@ func TestNewestOfAnOldLog(t *testing.T) {
 		if r, err := readNewest(fs, "log"); err != nil || r.newest != 1 || r.begun != 1 {
 			t.Errorf("torn %v: record %+v, %v", torn, r, err)
 		}
+	}
+}
+
+// TestI1NewestRecordTakenAway loses the record itself, or both of its slots: the log
+// is refused, changes nothing, and opens again when somebody vouched for its end.
+func TestI1NewestRecordTakenAway(t *testing.T) {
+	for name, lose := range map[string]func(fs *vfs.Mem) error{
+		"taken away": func(fs *vfs.Mem) error { return fs.Remove("log/" + newestName) },
+		"overwritten": func(fs *vfs.Mem) error {
+			f, err := fs.Create("log/" + newestName)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt(make([]byte, newestSlots*newestSlot), 0)
+			return errors.Join(err, f.Close())
+		},
+	} {
+		fs := vfs.NewMem(vfs.MemConfig{})
+		cfg := Config{FS: fs, FileSize: 64 << 10}
+		l := start(t, cfg)
+		for i := range 9 {
+			l.save(&Frame{Kind: KindEntries, Shard: 1, Entries: entries(uint64(i+1), 1, strings.Repeat("x", 20<<10))})
+		}
+		if err := l.stopped(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := RenewNewest(fs, "log"); rhumb.KindOf(err) != rhumb.KindInvalid {
+			t.Errorf("%s: renewed although it is there: %v", name, err)
+		}
+		if err := lose(fs); err != nil {
+			t.Fatal(err)
+		}
+		kept := Config{FS: fs, Dir: "log", FileSize: 64 << 10, KeepsNewest: true}
+		for range 2 {
+			if l, _, err := Open(kept); rhumb.KindOf(err) != rhumb.KindCorrupt || !strings.Contains(err.Error(), "log/NEWEST") {
+				if err == nil {
+					l.Close()
+				}
+				t.Fatalf("%s: opened: %v", name, err)
+			}
+		}
+		if ids, missing, err := LostNewest(fs, "log"); len(ids) > 0 || !missing || err != nil {
+			t.Errorf("%s: lost %v, missing %t, %v", name, ids, missing, err)
+		}
+		id, err := RenewNewest(fs, "log")
+		if _, missing, _ := LostNewest(fs, "log"); err != nil || id < 3 || missing {
+			t.Errorf("%s: renewed with file %d, missing %t, %v", name, id, missing, err)
+		}
+		again, rep, err := Open(kept)
+		if err != nil || rep.CutBytes > 0 {
+			t.Fatalf("%s: %+v, %v", name, rep, err)
+		}
+		again.Close()
+	}
+}
+
+// TestNewestIsNoLossInANewLog crashes at every operation of a log that is made: what
+// it leaves opens, as one that keeps the record.
+func TestNewestIsNoLossInANewLog(t *testing.T) {
+	fs := vfs.NewMem(vfs.MemConfig{})
+	var mu sync.Mutex
+	var left []*vfs.Mem
+	fs.SetHook(func(op vfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if op.Kind.Changes() {
+			for _, u := range []vfs.Unsynced{vfs.UnsyncedKept, vfs.UnsyncedLost} {
+				left = append(left, fs.CrashClone(vfs.CrashOptions{Unsynced: u}))
+			}
+		}
+		return nil
+	})
+	l := start(t, Config{FS: fs, FileSize: 64 << 10})
+	for i := range 6 {
+		l.save(&Frame{Kind: KindEntries, Shard: 1, Entries: entries(uint64(i+1), 1, strings.Repeat("x", 30<<10))})
+	}
+	if err := l.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	for i, disk := range left {
+		again, _, err := Open(Config{FS: disk, Dir: "log", FileSize: 64 << 10, KeepsNewest: true})
+		if err != nil {
+			t.Fatalf("crash %d of %d: %v", i, len(left), err)
+		}
+		again.Close()
 	}
 }
 

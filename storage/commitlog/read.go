@@ -68,6 +68,9 @@ func (l *Log) Share(file uint64) (f vfs.File, release func(), err error) {
 // Files describes the files, by id.
 func (l *Log) Files() []FileInfo { return l.files.list(l.Flushed()) }
 
+// Written tells how many bytes of frames were given to the files since Open.
+func (l *Log) Written() uint64 { return l.total.Load() }
+
 // Remove takes a closed file out of the log; [ErrInUse] if it is not closed. It is
 // used again, or deleted, when nobody pins it. After a crash right behind it the file
 // may be there again.

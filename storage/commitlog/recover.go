@@ -148,7 +148,7 @@ func readHead(fs vfs.FS, path string) (*head, error) {
 	if h.started = h.id == h.name; !h.started {
 		return h, nil
 	}
-	s := &scanner{r: f, size: h.size, seed: h.seed()}
+	s := &scanner{r: f, size: h.size, seed: h.seed(), few: true}
 	fh, err := s.header(framesStart)
 	if err == errNoFrame || err == errTornBody {
 		return h, nil

@@ -207,7 +207,7 @@ func (l *Log) rotate(mark Mark) error {
 	w.pos = framesStart + aligned(e.size)
 	w.firstFrame = w.pos
 	w.vecAt = w.pos
-	if err := w.handle.WriteVec(0, [][]byte{block, frame[:aligned(e.size)]}); err != nil {
+	if err := l.write(0, [][]byte{block, frame[:aligned(e.size)]}); err != nil {
 		return err
 	}
 	l.files.record(w.file, w.pos, nil)

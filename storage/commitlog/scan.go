@@ -18,6 +18,7 @@ type scanner struct {
 	r    io.ReaderAt
 	size int64
 	seed uint32
+	few  bool // read no more than is asked for
 	buf  []byte
 	at   int64 // of buf in the file
 }
@@ -29,7 +30,10 @@ func (s *scanner) window(pos, n int64) ([]byte, error) {
 		return nil, nil
 	}
 	if pos < s.at || pos+n > s.at+int64(len(s.buf)) {
-		want := min(max(n, windowSize), s.size-pos)
+		want := n
+		if !s.few {
+			want = min(max(n, windowSize), s.size-pos)
+		}
 		if int64(cap(s.buf)) < want {
 			s.buf = make([]byte, want)
 		}

@@ -96,6 +96,7 @@ func (l *Log) takeRound() (flushed Mark, ok bool) {
 		n++
 	}
 	l.queueBytes -= bytes
+	l.total.Add(uint64(bytes))
 	l.w.endFile = l.endFile
 	if n == len(l.queue) {
 		l.queue, l.writing = l.writing[:0], l.queue
@@ -181,6 +182,14 @@ func (w *writer) endRun() {
 	}
 }
 
+// write writes at the end of the active file.
+func (l *Log) write(at int64, vec [][]byte) error {
+	if l.cfg.Direct {
+		return l.w.handle.WriteTail(at, vec)
+	}
+	return l.w.handle.WriteVec(at, vec)
+}
+
 // writeVec writes what is placed and notes it.
 func (l *Log) writeVec() error {
 	w := &l.w
@@ -188,7 +197,7 @@ func (l *Log) writeVec() error {
 	if len(w.vec) == 0 {
 		return nil
 	}
-	err := w.handle.WriteVec(w.vecAt, w.vec)
+	err := l.write(w.vecAt, w.vec)
 	clear(w.vec)
 	w.vec, w.vecAt = w.vec[:0], w.pos
 	if err != nil {

@@ -17,7 +17,7 @@ func (r *Ref) Open(p rhumb.PartitionID, b []byte, payload bool) (e codec.Envelop
 		return e, nil, err
 	}
 	if len(b) != int(r.Size) {
-		return e, nil, corruptf("batch at offset %d: %d bytes, want %d", r.Base, len(b), r.Size)
+		return e, nil, corruptf("batch of offsets %d to %d: %d bytes, want %d", r.Base, r.Last(), len(b), r.Size)
 	}
 	batch = b[at:len(b):len(b)]
 	if payload && codec.Checksum(batch[codec.BatchCRCStart:]) != codec.BatchCRC(batch) {
@@ -36,8 +36,8 @@ func (r *Ref) OpenHead(p rhumb.PartitionID, b []byte) (e codec.Envelope, at int,
 	}
 	base, n := rhumb.Offset(binary.BigEndian.Uint64(b[at:])), at+int(e.BatchSize)
 	if n != int(r.Size) || e.Partition != p || base != r.Base || e.First != r.First || e.Last != r.OriginLast() {
-		return e, 0, corruptf("batch at offset %d: found partition %d, offset %d, origin offsets %d to %d, %d bytes",
-			r.Base, e.Partition, base, e.First, e.Last, n)
+		return e, 0, corruptf("batch of offsets %d to %d: found partition %d, offset %d, origin offsets %d to %d, %d bytes",
+			r.Base, r.Last(), e.Partition, base, e.First, e.Last, n)
 	}
 	return e, at, nil
 }
@@ -51,4 +51,6 @@ func (r *Ref) CheckCRC(head []byte, crc uint32) error {
 	return nil
 }
 
-func (r *Ref) badCRC() error { return corruptf("batch at offset %d: CRC does not match", r.Base) }
+func (r *Ref) badCRC() error {
+	return corruptf("batch of offsets %d to %d: CRC does not match", r.Base, r.Last())
+}

@@ -247,3 +247,19 @@ func TestVerifyWithoutDirectory(t *testing.T) {
 		t.Errorf("%v, verdict %d", err, r.Verdict())
 	}
 }
+
+// TestVerifyReportsLostNewest: the file that names the newest log file is missing, of
+// which nothing else tells.
+func TestVerifyReportsLostNewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := fill(t)
+		if err := fs.Remove("data/log/NEWEST"); err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		r, err := Verify(&out, fs, "data")
+		if err != nil || r.Verdict() != Damaged || !strings.Contains(out.String(), "log/NEWEST: damaged: missing") || !strings.Contains(out.String(), "1 problems") {
+			t.Errorf("%v, verdict %d:\n%s", err, r.Verdict(), &out)
+		}
+	})
+}

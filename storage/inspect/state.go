@@ -43,9 +43,12 @@ func (l *look) judgeFiles() {
 		l.problem(Problem{File: stateFolder, Pos: -1, What: err.Error()})
 	}
 	missing := files.Missing()
-	lost, err := commitlog.LostNewest(l.fs, filepath.Join(l.dir, logFolder))
+	lost, gone, err := commitlog.LostNewest(l.fs, filepath.Join(l.dir, logFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		l.problem(Problem{File: logFolder, Pos: -1, What: err.Error()})
+	}
+	if gone && l.report.Format.KeepsNewest() {
+		l.problem(Problem{File: filepath.Join(logFolder, "NEWEST"), Pos: -1, What: "missing or unreadable: whether the newest log file is there cannot be told; put it back, or see 'rhumb log renew --help'"})
 	}
 	for _, id := range lost {
 		if m := (settle.Missing{File: id}); !slices.Contains(missing, m) {

@@ -45,6 +45,11 @@ type File interface {
 	// the system can. An error may leave any part of it written. It keeps neither
 	// bufs nor what they point to.
 	WriteVec(off int64, bufs [][]byte) error
+	// WriteTail is WriteVec at the end of what counts in a file whose space is
+	// reserved: what lies behind it, up to the next multiple of [TailBlock], means
+	// nothing and may become zeros. Large writes so can pass the page cache by.
+	// It never grows the file by more than bufs do.
+	WriteTail(off int64, bufs [][]byte) error
 	// Sync makes what was written before the call safe (fdatasync).
 	Sync() error
 	// Allocate reserves space up to size and grows the file to it with zeros. It
@@ -58,6 +63,10 @@ type File interface {
 	Close() error
 }
 
+// TailBlock is what WriteTail may touch at a time, in bytes: a multiple of the blocks
+// of usual disks and file systems.
+const TailBlock = 4096
+
 // Info describes a file or folder.
 type Info struct {
 	Size    int64 // bytes; 0 for folders
@@ -68,4 +77,12 @@ type Info struct {
 // Usage is the space of a disk in bytes. Free is what this process may use.
 type Usage struct {
 	Total, Free uint64
+}
+
+// ReadAhead asks the system to have a part of a file in memory soon, without waiting
+// for it. Where it cannot be asked, nothing happens.
+func ReadAhead(f File, off, n int64) {
+	if a, ok := f.(interface{ readAhead(off, n int64) }); ok {
+		a.readAhead(off, n)
+	}
 }

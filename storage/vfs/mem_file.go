@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 	"syscall"
 )
 
@@ -92,6 +93,21 @@ func (f *memFile) WriteVec(off int64, bufs [][]byte) error {
 	}
 	_, err := f.write(off, total, bufs)
 	return err
+}
+
+// WriteTail writes bufs and zeros up to the next border of a block, as one operation.
+func (f *memFile) WriteTail(off int64, bufs [][]byte) error {
+	end := off
+	for _, b := range bufs {
+		end += int64(len(b))
+	}
+	f.m.mu.Lock()
+	padding := min(-end&(TailBlock-1), max(0, f.n.now.size-end))
+	f.m.mu.Unlock()
+	if padding > 0 {
+		bufs = append(slices.Clip(bufs), make([]byte, padding))
+	}
+	return f.WriteVec(off, bufs)
 }
 
 func (f *memFile) write(off, total int64, bufs [][]byte) (int64, error) {

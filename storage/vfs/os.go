@@ -98,8 +98,11 @@ func (osFS) DiskUsage(dir string) (Usage, error) {
 	return Usage{Total: uint64(st.Blocks) * block, Free: uint64(st.Bavail) * block}, nil
 }
 
-// osFile adds what os.File lacks; WriteVec, Sync and Allocate differ by system.
-type osFile struct{ *os.File }
+// osFile adds what os.File lacks; WriteVec, WriteTail, Sync and Allocate differ by system.
+type osFile struct {
+	*os.File
+	tail osTail
+}
 
 func (f *osFile) Size() (int64, error) {
 	st, err := f.Stat()

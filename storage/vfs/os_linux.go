@@ -80,6 +80,11 @@ func pwriteAll(fd int, b []byte, off int64) error {
 	return nil
 }
 
+// readAhead uses posix_fadvise, which reads in large pieces and comes back at once.
+func (f *osFile) readAhead(off, n int64) {
+	_ = f.control("fadvise", func(fd int) error { return unix.Fadvise(fd, off, n, unix.FADV_WILLNEED) }) // only advice
+}
+
 // Sync uses fdatasync, which includes a changed size but not times.
 func (f *osFile) Sync() error {
 	return f.control("fdatasync", func(fd int) error {

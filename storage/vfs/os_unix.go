@@ -14,6 +14,12 @@ func (f *osFile) WriteVec(off int64, bufs [][]byte) error {
 	return nil
 }
 
+// osTail is what WriteTail remembers: nothing.
+type osTail struct{}
+
+// WriteTail is WriteVec.
+func (f *osFile) WriteTail(off int64, bufs [][]byte) error { return f.WriteVec(off, bufs) }
+
 // Sync is os.File's, which asks the drive too on darwin (F_FULLFSYNC).
 func (f *osFile) Sync() error { return f.File.Sync() }
 

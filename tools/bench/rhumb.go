@@ -12,6 +12,7 @@ import (
 type rhumb struct {
 	options *options
 	binary  string
+	direct  bool // log_writes: direct
 }
 
 func (s *rhumb) lanes() int { return s.options.parts }
@@ -36,9 +37,14 @@ func (s *rhumb) start(ctx context.Context, p *processes) error {
 	if err := p.run(ctx, "", s.binary, "certs", "issue", "us", "eu", "--config-store", "store"); err != nil {
 		return err
 	}
+	writes := "cached"
+	if s.direct {
+		writes = "direct"
+	}
 	for i, name := range []string{"us", "eu"} {
 		if err := p.write(name+".yaml", fmt.Sprintf(`region: {name: %s}
 data_dir: data-%s
+log_writes: %s
 config_store: {embedded: {path: store}}
 listeners:
   - {protocol: kafka, bind: "%s"}
@@ -46,7 +52,7 @@ listeners:
   - protocol: geo
     bind: "127.0.0.1:%d"
     tls: {ca: certs/ca.crt, cert: certs/region-%s.crt, key: certs/region-%s.key}
-`, name, name, s.addr(i), 27080+100*i, 27650+100*i, name, name)); err != nil {
+`, name, name, writes, s.addr(i), 27080+100*i, 27650+100*i, name, name)); err != nil {
 			return err
 		}
 		if err := p.start(name, s.binary, "server", "--config", name+".yaml"); err != nil {

@@ -38,11 +38,12 @@ type client interface {
 }
 
 var systems = map[string]func(o *options) system{
-	"rhumb":       func(o *options) system { return &rhumb{options: o} },
-	"kafka":       func(o *options) system { return &kafka{options: o} },
-	"kafka-fsync": func(o *options) system { return &kafka{options: o, fsync: true} },
-	"nats":        func(o *options) system { return &jetStream{options: o} },
-	"nats-fsync":  func(o *options) system { return &jetStream{options: o, fsync: true} },
+	"rhumb":        func(o *options) system { return &rhumb{options: o} },
+	"rhumb-direct": func(o *options) system { return &rhumb{options: o, direct: true} },
+	"kafka":        func(o *options) system { return &kafka{options: o} },
+	"kafka-fsync":  func(o *options) system { return &kafka{options: o, fsync: true} },
+	"nats":         func(o *options) system { return &jetStream{options: o} },
+	"nats-fsync":   func(o *options) system { return &jetStream{options: o, fsync: true} },
 }
 
 func names() []string { return slices.Sorted(maps.Keys(systems)) }

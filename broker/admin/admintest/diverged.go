@@ -15,9 +15,19 @@ func (r *Region) Diverge(topic rhumb.TopicName, from *Region, common, watermark 
 	l := r.Log(string(topic), 0)
 	r.change(func() {
 		name := rhumb.Topic{Tenant: rhumb.DefaultTenant, Namespace: rhumb.DefaultNamespace, Name: topic}
-		r.diverged = append(r.diverged, admin.Diverged{Topic: name, Life: l.state.Life, End: l.state.End,
+		r.diverged = append(r.diverged, admin.Diverged{Topic: name, Origin: r.Identity.Number, Life: l.state.Life, End: l.state.End,
 			Destinations: []admin.DivergedDestination{{Region: from.Identity.Name, Life: l.state.Life, Common: common, Exact: true,
 				Watermark: watermark, At: time.UnixMilli(1_700_000_000_000)}}})
+	})
+}
+
+// DivergeCopy makes a copy of another log's own life differ likewise from a region's.
+func (r *Region) DivergeCopy(topic rhumb.TopicName, of, from *Region, common, watermark rhumb.Offset) {
+	life := of.Log(string(topic), 0).Life()
+	r.Diverge(topic, from, common, watermark)
+	r.change(func() {
+		d := &r.diverged[len(r.diverged)-1]
+		d.Copy, d.Origin, d.Life, d.Destinations[0].Life = true, of.Identity.Number, life, life
 	})
 }
 
@@ -27,12 +37,12 @@ func (r *Region) Diverged() []admin.Diverged {
 }
 
 // NewLife lets a diverged partition go on.
-func (r *Region) NewLife(_ context.Context, at rhumb.Partition, life rhumb.Life, dry bool) (admin.NewLife, error) {
+func (r *Region) NewLife(_ context.Context, at rhumb.Partition, life rhumb.Life, _ string, dry bool) (admin.NewLife, error) {
 	var out admin.NewLife
 	err := rhumb.Errorf(rhumb.KindNotFound, "partition %d of %s is not diverged", at.Index, at.Topic.Short())
 	r.change(func() {
 		for i, d := range r.diverged {
-			if d.Topic != at.Topic || d.Partition != at.Index {
+			if d.Topic != at.Topic || d.Partition != at.Index || d.Copy && d.Life != life {
 				continue
 			}
 			if !life.IsZero() && life != d.Life {
@@ -41,7 +51,9 @@ func (r *Region) NewLife(_ context.Context, at rhumb.Partition, life rhumb.Life,
 			}
 			out, err = admin.NewLife{Diverged: d, Last: d.Destinations[0].Common, Exact: true}, nil
 			if !dry {
-				out.Done, out.Life, out.Closed = true, rhumb.Life{0xbb}, time.UnixMilli(1_700_000_000_000)
+				if out.Done = true; !d.Copy {
+					out.Life, out.Closed = rhumb.Life{0xbb}, time.UnixMilli(1_700_000_000_000)
+				}
 				r.diverged = slices.Delete(r.diverged, i, i+1)
 			}
 			return

@@ -107,6 +107,31 @@ func (l *Log) CopyFrom(from *Log) {
 	})
 }
 
+// RelayFrom receives all batches of another log that are not of this log's life and
+// end above what is accounted for here, whoever published them.
+func (l *Log) RelayFrom(from *Log) {
+	for _, b := range from.Batches() {
+		var have rhumb.Offset
+		l.region.change(func() {
+			if have = b.Last; b.Life != l.state.Life {
+				have = l.origin(b.Region, b.Life).Watermark
+			}
+		})
+		if b.Last > have {
+			l.Receive(b)
+		}
+	}
+}
+
+// Rebuild has the log begin again with nothing, under another life.
+func (l *Log) Rebuild() {
+	l.region.change(func() {
+		life := l.state.Life
+		life[len(life)-1]++
+		l.state, l.gaps, l.batches = admin.State{Life: life, LeaderEpoch: 1, OwnLast: rhumb.NoOffset}, nil, nil
+	})
+}
+
 func (l *Log) origin(region rhumb.RegionNumber, life rhumb.Life) *admin.Origin {
 	for i := range l.state.Origins {
 		if o := &l.state.Origins[i]; o.Region == region && o.Life == life {

@@ -124,6 +124,13 @@ func (r *Region) SetMesh(regions []admin.RegionEntry, edges []admin.Edge) {
 	r.change(func() { r.regions, r.edges = regions, edges })
 }
 
+// ForgetRegion takes a region out of those that this one knows, as removing it does.
+func (r *Region) ForgetRegion(name rhumb.RegionName) {
+	r.change(func() {
+		r.regions = slices.DeleteFunc(slices.Clone(r.regions), func(e admin.RegionEntry) bool { return e.Name == name })
+	})
+}
+
 // Topics gives all topics.
 func (r *Region) Topics() []admin.Topic {
 	r.mu.Lock()
@@ -183,7 +190,7 @@ func (r *Region) CreateTopic(_ context.Context, name rhumb.Topic, partitions int
 }
 
 // DeleteTopic forgets a topic.
-func (r *Region) DeleteTopic(_ context.Context, name rhumb.Topic, _ string) error {
+func (r *Region) DeleteTopic(_ context.Context, name rhumb.Topic, _ string, _ bool) error {
 	r.change(func() { delete(r.topics, name) })
 	return nil
 }

@@ -34,6 +34,13 @@ type LinkPath struct {
 	ConnectionsLost int64   `json:"connections_lost,string"` // further ones that broke, since the node started
 	Loss            float64 `json:"loss"`                    // part of the packets sent that were lost, 0 to 1, of the last seconds
 	Goodput         float64 `json:"goodput"`                 // bytes per second that the path took, of the last seconds
+
+	FECMode          string  `json:"fec_mode"`                  // who decides over forward error correction: auto, off, or a strength such as 20+4; empty without a connection
+	FEC              string  `json:"fec"`                       // in force for what is sent: off or a strength, data+parity packets
+	FECLoss          float64 `json:"fec_loss"`                  // part of the packets sent that the path loses, before correction and without what full queues drop
+	FECRecovered     int64   `json:"fec_recovered,string"`      // packets sent that the peer recovered
+	FECRecoveredHere int64   `json:"fec_recovered_here,string"` // packets of the peer that were recovered here
+	FECParityBytes   int64   `json:"fec_parity_bytes,string"`   // sent besides the packets
 }
 
 // Flow is the figures of one direction. Lags are sums over partitions; lag in

@@ -84,12 +84,16 @@ func (c *Client) CreateTopic(ctx context.Context, spec api.TopicSpec) (api.Topic
 }
 
 // DeleteTopic deletes a topic in its region or in the mesh, and gives it as it was.
-// An empty scope is its namespace's.
-func (c *Client) DeleteTopic(ctx context.Context, t rhumb.Topic, scope string) (api.Topic, error) {
+// An empty scope is its namespace's. With force a deletion in the region alone takes what
+// other regions lack from them.
+func (c *Client) DeleteTopic(ctx context.Context, t rhumb.Topic, scope string, force bool) (api.Topic, error) {
 	var was api.Topic
 	query := url.Values{}
 	if scope != "" {
 		query.Set("scope", scope)
+	}
+	if force {
+		query.Set("force", "true")
 	}
 	err := c.call(ctx, "DELETE", topicPath(t), query, nil, &was)
 	return was, err

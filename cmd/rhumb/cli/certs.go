@@ -152,8 +152,8 @@ func certsIssue(all *certWork) *cobra.Command {
 	w.makeFlags(c, certs.ValidLeaf)
 	c.Flags().StringSliceVar(&hosts, "host", localHosts, "name or address by which clients reach the region; may be given several times")
 	c.Flags().BoolVar(&client, "client", false, "the names are those of clients")
-	c.Flags().StringVar(&access, "role", "", "what the clients may do in the HTTP API: viewer, operator or admin (default: nothing)")
-	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"viewer", "operator", "admin"}, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().StringVar(&access, "role", "", "what the clients may do in the HTTP API: tenant, viewer, operator or admin (default: nothing)")
+	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"tenant", "viewer", "operator", "admin"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

@@ -59,6 +59,9 @@ func certsRoll(all *certWork) *cobra.Command {
 			if err := w.check(c, certs.StageIssue); err != nil {
 				return err
 			}
+			if at, err := certs.NewFolder(w.dir).Roll(); err == nil && at.Stage == certs.StageNone {
+				return w.finished(c)
+			}
 			return w.step(c, (*certs.Folder).FinishRoll, "give ca.crt to every region and client; the old CA is trusted nowhere then")
 		}}
 	for _, step := range []*cobra.Command{issue, finish} {
@@ -80,6 +83,18 @@ func (w *rollWork) step(c *cobra.Command, do func(*certs.Folder) (certs.Rolled, 
 		}
 		fmt.Fprintf(out, "ca.crt holds %s; %.16s signs\n", counted(len(r.Trusted), "CA"), r.Signer)
 		fmt.Fprintf(out, "next: %s\n", next)
+	})
+}
+
+// finished tells that there is no roll-over to end. What one that was stopped at its very
+// end left is removed.
+func (w *rollWork) finished(c *cobra.Command) error {
+	r, err := certs.NewFolder(w.dir).FinishRoll()
+	if err != nil {
+		return err
+	}
+	return w.print(c.OutOrStdout(), r, func(out io.Writer) {
+		fmt.Fprintf(out, "no roll-over is under way: ca.crt holds one CA, %.16s, which signs; there is nothing to do\n", r.Signer)
 	})
 }
 

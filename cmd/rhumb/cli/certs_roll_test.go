@@ -71,6 +71,7 @@ func TestRollWaitsForEveryRegion(t *testing.T) {
 	run(exitFailed, "false", "roll", "status")
 	follows("eu")
 	run(exitDone, "stage none", "roll", "status")
+	run(exitDone, "no roll-over is under way: ca.crt holds one CA", "roll", "finish")
 	run(exitDone, "region-us.crt", "show", filepath.Join(dir, "ca.crt"), filepath.Join(dir, "region-us.crt"))
 	run(exitFailed, "no such file", "show", filepath.Join(dir, "nowhere.crt"))
 }

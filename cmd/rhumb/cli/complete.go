@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // completionTime bounds what a key press may wait for.
@@ -36,11 +38,54 @@ func (t *target) complete(low, high int, names lister) cobra.CompletionFunc {
 
 // completeTopics offers the topics of the region from the n-th argument on.
 func (t *target) completeTopics(from int) cobra.CompletionFunc {
-	return t.complete(from, -1, topicNames)
+	return asTyped(t.complete(from, -1, topicNames))
 }
 
 // completeTopic offers the topics of the region as the first argument.
-func (t *target) completeTopic() cobra.CompletionFunc { return t.complete(0, 1, topicNames) }
+func (t *target) completeTopic() cobra.CompletionFunc { return asTyped(t.complete(0, 1, topicNames)) }
+
+// asTyped offers topics as tenant/namespace/topic, which is what people write, and with the
+// scheme before it to who has typed that.
+func asTyped(topics cobra.CompletionFunc) cobra.CompletionFunc {
+	const scheme = "persistent://"
+	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		all, directive := topics(c, args, typed)
+		if strings.HasPrefix(typed, "persistent:") {
+			return all, directive
+		}
+		for i := range all {
+			all[i] = strings.TrimPrefix(all[i], scheme)
+		}
+		return all, directive
+	}
+}
+
+// completeSettings offers, after a topic, what to do with its settings, and their names.
+func (t *target) completeSettings() cobra.CompletionFunc {
+	return first(t.completeTopic(), 1, func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		switch {
+		case len(args) == 1:
+			return []string{"show", "set", "unset"}, cobra.ShellCompDirectiveNoFileComp
+		case args[1] != "set" && args[1] != "unset":
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		topic, err := rhumb.ParseTopic(args[0])
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		names := listed(func(conn *client.Client, ctx context.Context) ([]api.Setting, error) {
+			s, err := conn.TopicSettings(ctx, topic)
+			return s.Settings, err
+		}, func(s *api.Setting) string {
+			if args[1] == "set" {
+				return s.Name + "="
+			}
+			return s.Name
+		})
+		all, _ := t.complete(2, -1, names)(c, args, typed)
+		return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	})
+}
 
 // completeTenant offers the tenants of the mesh as the first argument.
 func (t *target) completeTenant() cobra.CompletionFunc { return t.complete(0, 1, tenantNames) }

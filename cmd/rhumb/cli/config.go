@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -89,6 +91,9 @@ func configTable(w io.Writer, rows []configRow) {
 		for _, p := range r.Status.Problems {
 			fmt.Fprintf(w, "  %s: %s\n", p.Key, p.Reason)
 		}
+		if r.Status.State == configstore.StateOtherMesh.String() {
+			fmt.Fprintln(w, otherMeshNext)
+		}
 		if r.Status.State == "store went back" {
 			fmt.Fprintln(w, "put back what regions have seen with 'rhumb config restore', or restore a newer copy of the store")
 		}
@@ -106,6 +111,9 @@ Without --yes it says what each region would put back and changes nothing.
 Exit code 0: done, or nothing to do. 1: not done. 2: a region could not be asked: if it has seen more than the
 others, it will say so when it is back, and the command is given again.`
 
+// otherMeshNext is what helps when a store holds another mesh.
+const otherMeshNext = "if config_store names the wrong store, correct it; if this store was emptied and a new mesh made in it, as by 'rhumb certs init', remove its document 'mesh' (docs/operating.md) and say it again"
+
 func configRestore(a *asking) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{Use: "restore", Short: "Put back into the configuration store what regions have seen and it lost", Long: configRestoreLong, Args: exactly(0, "none"),
@@ -118,6 +126,9 @@ func configRestore(a *asking) *cobra.Command {
 					done, err = conn.RestoreConfig(c.Context(), !yes)
 				}
 				if err != nil {
+					if strings.Contains(err.Error(), configstore.ErrOtherMesh.Error()) {
+						err = fmt.Errorf("%w; %s", err, otherMeshNext)
+					}
 					fmt.Fprintf(c.ErrOrStderr(), "rhumb: %s: %v\n", name, err)
 					code = max(code, exitCode(err))
 					return nil

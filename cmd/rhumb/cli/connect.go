@@ -101,7 +101,7 @@ var errNotKnown = errors.New("the name may be wrong, or the region has not start
 // addresses that answers as that region.
 func (t *target) byName(ctx context.Context, name string) (*client.Client, error) {
 	if err := rhumb.RegionName(name).Validate(); err != nil {
-		return nil, err
+		return nil, &usageError{err}
 	}
 	first, err := t.dial(t.addr)
 	if err != nil {

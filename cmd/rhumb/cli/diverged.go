@@ -22,10 +22,10 @@ func linkDiverged(a *asking) *cobra.Command {
 					return err
 				}
 				return a.print(c.OutOrStdout(), api.DivergedList{Diverged: all}, func(w io.Writer) {
-					row(w, "TOPIC", "PARTITION", "END", "REGION", "LAST COMMON", "IT HAS UP TO", "FOUND")
+					row(w, "TOPIC", "PARTITION", "OF", "END", "REGION", "LAST COMMON", "IT HAS UP TO", "FOUND")
 					for _, d := range all {
 						for _, to := range d.Destinations {
-							row(w, short(d.Topic), d.Partition, d.End, to.Region, commonText(to), to.Watermark, when(to.At))
+							row(w, short(d.Topic), d.Partition, ofText(d), d.End, to.Region, commonText(to), to.Watermark, when(to.At))
 						}
 					}
 				})
@@ -40,12 +40,24 @@ func commonText(d api.DivergedDestination) string {
 	return fmt.Sprint(d.Common)
 }
 
+// ofText says whose records differ: the region's own, or copies of another life.
+func ofText(d api.Diverged) string {
+	if d.Copy {
+		return fmt.Sprintf("%d:%.8s", d.Origin, d.Life)
+	}
+	return "own"
+}
+
 const resolveLong = `Let a diverged partition go on: the region that the command asks, the source, gives its log a new life from the
 last offset on that it has in common with every region whose copy differs.
 
 The source keeps all its records, and each of them reaches every region once: up to that offset under the old
 life, behind it under the new one. What another region has of the old life behind it, and the source has
 forgotten, stays there, is served there, and is not brought back to the source. Nothing is deleted anywhere.
+
+Of a region that was removed, or whose data directory was replaced, no log is left to which a new life could be
+given. If copies of such a life differ, both are left as they are: each region keeps and serves what it has. The one
+that reaches less far gets a gap, which says so, up to where the other one ends, and they owe each other nothing more.
 
 Without --yes it says what it would do and changes nothing.`
 
@@ -55,7 +67,7 @@ func linkResolve(a *asking) *cobra.Command {
 	c := &cobra.Command{Use: "resolve TOPIC", Short: "Let a diverged partition go on under a new life", Long: resolveLong,
 		Args: exactly(1, "one TOPIC"), ValidArgsFunction: a.completeTopic(),
 		RunE: func(c *cobra.Command, args []string) error {
-			name, err := rhumb.ParseTopic(args[0])
+			name, err := topicNamed(c, args[0])
 			if err != nil {
 				return err
 			}
@@ -75,23 +87,28 @@ func resolve(a *asking, c *cobra.Command, conn *client.Client, at rhumb.Partitio
 	if err != nil {
 		return err
 	}
-	var seen *api.Diverged
+	seen := false
 	for i := range all {
-		if all[i].Topic == at.Topic.String() && all[i].Partition == at.Index {
-			seen = &all[i]
+		if all[i].Topic != at.Topic.String() || all[i].Partition != at.Index {
+			continue
+		}
+		seen = true
+		done, err := conn.NewLife(c.Context(), at, api.NewLifeRequest{Life: &all[i].Life, DryRun: !yes})
+		if err != nil {
+			return err
+		}
+		text := newLifeText
+		if done.Copy {
+			text = leftApartText
+		}
+		if err := a.print(c.OutOrStdout(), done, func(w io.Writer) { text(w, done) }); err != nil {
+			return err
 		}
 	}
-	if seen == nil {
+	if !seen {
 		return nothingDiverged(a, c, conn, at)
 	}
-	done, err := conn.NewLife(c.Context(), at, api.NewLifeRequest{Life: &seen.Life, DryRun: !yes})
-	if err != nil {
-		return err
-	}
-	if err := a.print(c.OutOrStdout(), done, func(w io.Writer) { newLifeText(w, done) }); err != nil {
-		return err
-	}
-	if !done.Done {
+	if !yes {
 		fmt.Fprintln(c.ErrOrStderr(), "rhumb: nothing was changed: say --yes to do it")
 		return &toldError{exitFailed}
 	}
@@ -115,6 +132,27 @@ func nothingDiverged(a *asking, c *cobra.Command, conn *client.Client, at rhumb.
 		whole.Life, whole.End, whole.Last = t.Logs[i].Life, t.Logs[i].End, t.Logs[i].End-1
 	}
 	return a.print(c.OutOrStdout(), whole, nil)
+}
+
+// leftApartText says what becomes of copies of which no log is left.
+func leftApartText(w io.Writer, r api.NewLife) {
+	gets, keeps := "would get", "would keep"
+	if r.Done {
+		gets, keeps = "has", "keeps"
+	}
+	fmt.Fprintf(w, "%s partition %d, a copy of life %s of region number %d, ends before %d\n", short(r.Topic), r.Partition, r.Life, r.Origin, r.End)
+	for _, to := range r.Destinations {
+		shorter, end := string(to.Region), r.End-1
+		switch {
+		case to.Watermark > end:
+			shorter, end = "this region", to.Watermark
+		case to.Watermark == end: // one of them has to reach further
+			end++
+		}
+		fmt.Fprintf(w, "  %s has the same up to %s, and other records up to %d; %s %s a gap from %d to %d\n",
+			to.Region, commonText(to), to.Watermark, shorter, gets, to.Common+1, end)
+	}
+	fmt.Fprintf(w, "No log of that life is left. Each region %s what it has.\n", keeps)
 }
 
 func newLifeText(w io.Writer, r api.NewLife) {

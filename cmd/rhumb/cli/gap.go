@@ -26,7 +26,7 @@ func gapList(a *asking) *cobra.Command {
 			var name rhumb.Topic
 			if len(args) == 1 {
 				var err error
-				if name, err = rhumb.ParseTopic(args[0]); err != nil {
+				if name, err = topicNamed(c, args[0]); err != nil {
 					return err
 				}
 			}
@@ -70,7 +70,7 @@ func gapShow(a *asking) *cobra.Command {
 		Long:              "Show one gap of a partition, by the number that 'rhumb gap list' prints.",
 		ValidArgsFunction: a.completeTopics(0),
 		RunE: func(c *cobra.Command, args []string) error {
-			name, err := rhumb.ParseTopic(args[0])
+			name, err := topicNamed(c, args[0])
 			if err != nil {
 				return err
 			}

@@ -42,7 +42,7 @@ func linkCommand() *cobra.Command {
 			})
 		}}
 	list.Flags().BoolVar(&partitions, "partitions", false, "a line per partition too")
-	f.flags(list)
+	f.flags(a, list)
 	c.AddCommand(linkPauses(a)...)
 	c.AddCommand(list, linkShow(a), linkRetry(a), linkSkip(a), linkCheck(a), linkDiverged(a), linkResolve(a))
 	return c

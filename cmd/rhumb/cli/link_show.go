@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,25 +23,48 @@ type linkFilter struct {
 	sort    string
 }
 
+// linkStates are the states of links and of their partitions.
+var linkStates = []string{"connected", "idle", "flowing", "held", "stalled", "standby", "refused", "disconnected", "paused", "diverged", "closed", "left out", "unused"}
+
 // linkOrders are the orders of partitions and links.
 var linkOrders = []string{"name", "lag", "age"}
 
-func (f *linkFilter) flags(c *cobra.Command) {
+func (f *linkFilter) flags(a *asking, c *cobra.Command) {
 	c.Flags().StringSliceVar(&f.states, "state", nil, "only those in these states, such as refused,stalled")
 	c.Flags().StringVar(&f.topic, "topic", "", "only partitions of this topic")
 	c.Flags().BoolVar(&f.lagging, "lagging", false, "only partitions with something that is not confirmed")
 	c.Flags().StringVar(&f.sort, "sort", "name", "order: name, lag (records not confirmed, most first) or age (of the oldest of them)")
+	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(linkStates, cobra.ShellCompDirectiveNoFileComp))
+	offer(c, "topic", a.completeTopic())
 	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(linkOrders, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// check refuses what no link can be shown by.
+func (f *linkFilter) check(c *cobra.Command) error {
+	if !slices.Contains(linkOrders, f.sort) {
+		return usage(c, fmt.Errorf("--sort %q is none of name, lag, age", f.sort))
+	}
+	return knownStates(c, f.states, linkStates)
+}
+
+// knownStates refuses a state that nothing is ever in.
+func knownStates(c *cobra.Command, asked, known []string) error {
+	for _, s := range asked {
+		if !slices.Contains(known, s) {
+			return usage(c, fmt.Errorf("--state %q is none of %s", s, strings.Join(known, ", ")))
+		}
+	}
+	return nil
 }
 
 // apply leaves out what is not asked for, and sorts.
 func (f *linkFilter) apply(c *cobra.Command, links []api.Link) ([]api.Link, error) {
-	if !slices.Contains(linkOrders, f.sort) {
-		return nil, usage(c, fmt.Errorf("--sort %q is none of name, lag, age", f.sort))
+	if err := f.check(c); err != nil {
+		return nil, err
 	}
 	topic := ""
 	if f.topic != "" {
-		name, err := rhumb.ParseTopic(f.topic)
+		name, err := topicNamed(c, f.topic)
 		if err != nil {
 			return nil, err
 		}
@@ -84,6 +108,9 @@ func linkShow(a *asking) *cobra.Command {
 			"offsets and last error. Lag of what comes in is known to its sender alone: ask there.",
 		ValidArgsFunction: a.completeRegions(1, nil),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(c); err != nil {
+				return err
+			}
 			return a.ask(c, func(conn *client.Client) error {
 				links, err := conn.Links(c.Context())
 				if err != nil {
@@ -105,7 +132,7 @@ func linkShow(a *asking) *cobra.Command {
 				return a.print(c.OutOrStdout(), one[0], func(w io.Writer) { linkText(w, one[0]) })
 			})
 		}}
-	f.flags(c)
+	f.flags(a, c)
 	return c
 }
 
@@ -119,6 +146,7 @@ func linkText(w io.Writer, l api.Link) {
 	row(w, "heard", heardText(l.Heard))
 	row(w, "round trip", seconds(l.RTT))
 	row(w, "path", pathText(l.Path))
+	row(w, "correction", correctionText(l.Path))
 	row(w, "out", flowText(l.Out))
 	row(w, "in", fmt.Sprintf("%s, %d records, %s since the start", rate(l.In.BytesPerSecond), l.In.Records, size(l.In.Bytes)))
 	row(w, "last error", lastError(l.LastError, l.LastErrorAt, l.Since, l.State, now))
@@ -148,6 +176,24 @@ func pathText(p api.LinkPath) string {
 	text := fmt.Sprintf("%d of up to %d connections, %.2f %% loss, takes %s", p.Connections, max(p.ConnectionsMost, 1), 100*p.Loss, rate(p.Goodput))
 	if p.ConnectionsLost > 0 {
 		text += fmt.Sprintf("; %d further ones broke", p.ConnectionsLost)
+	}
+	return text
+}
+
+// correctionText says what forward error correction does on the path to a peer.
+func correctionText(p api.LinkPath) string {
+	if p.FECMode == "" {
+		return ""
+	}
+	text := p.FEC
+	if p.FECMode != p.FEC {
+		text += " (" + p.FECMode + ")"
+	}
+	if p.FECLoss > 0 {
+		text += fmt.Sprintf(", the line loses %.2f %%", 100*p.FECLoss)
+	}
+	if p.FECRecovered+p.FECRecoveredHere > 0 {
+		text += fmt.Sprintf("; packets recovered: %d by the peer, %d here; %s of parity sent", p.FECRecovered, p.FECRecoveredHere, size(p.FECParityBytes))
 	}
 	return text
 }

@@ -22,19 +22,15 @@ type steered struct {
 }
 
 // take reads REGION and, if there is more, TOPIC.
-func (s *steered) take(args []string) error {
-	s.peer = rhumb.RegionName(args[0])
-	if err := s.peer.Validate(); err != nil {
+func (s *steered) take(c *cobra.Command, args []string) (err error) {
+	if s.peer, err = regionName(c, args[0]); err != nil || len(args) < 2 {
 		return err
 	}
-	if len(args) > 1 {
-		name, err := rhumb.ParseTopic(args[1])
-		if err != nil {
-			return err
-		}
+	name, err := topicNamed(c, args[1])
+	if err == nil {
 		s.topic = name.String()
 	}
-	return nil
+	return err
 }
 
 func linkPauses(a *asking) []*cobra.Command {
@@ -55,8 +51,13 @@ func pauseCommand(a *asking, use, short, long string, call func(*client.Client, 
 	var namespace string
 	c := &cobra.Command{Use: use, Short: short, Long: long, Args: exactly(1, "one REGION"), ValidArgsFunction: a.completeRegions(1, nil),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := s.take(args); err != nil {
+			if err := s.take(c, args); err != nil {
 				return err
+			}
+			if namespace != "" {
+				if _, err := spaceNamed(c, namespace); err != nil {
+					return err
+				}
 			}
 			return a.ask(c, func(conn *client.Client) error {
 				done, err := call(conn, c.Context(), s.peer, namespace)
@@ -76,6 +77,7 @@ func pauseCommand(a *asking, use, short, long string, call func(*client.Client, 
 			})
 		}}
 	c.Flags().StringVar(&namespace, "namespace", "", "only of this namespace, as tenant/namespace")
+	offer(c, "namespace", a.complete(0, -1, namespaceNames))
 	return c
 }
 
@@ -86,7 +88,7 @@ func linkRetry(a *asking) *cobra.Command {
 			"partitions, or one of TOPIC. It is tried again by itself as well, ever more rarely.",
 		ValidArgsFunction: a.completeRegions(1, a.completeTopics(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := s.take(args); err != nil {
+			if err := s.take(c, args); err != nil {
 				return err
 			}
 			return a.ask(c, func(conn *client.Client) error {
@@ -121,12 +123,17 @@ func linkSkip(a *asking) *cobra.Command {
 	c := &cobra.Command{Use: "skip REGION TOPIC", Short: "Leave records out on the way to REGION, on record", Long: skipLong,
 		Args: exactly(2, "REGION and TOPIC"), ValidArgsFunction: a.completeRegions(1, a.completeTopics(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := s.take(args); err != nil {
+			if err := s.take(c, args); err != nil {
 				return err
 			}
 			at, err := strconv.ParseInt(to, 10, 64)
 			if err != nil || at < 0 {
 				return usage(c, fmt.Errorf("--to %q is no offset: give the one to go on with", to))
+			}
+			if origin != "" {
+				if _, err := regionName(c, origin); err != nil {
+					return err
+				}
 			}
 			return a.ask(c, func(conn *client.Client) error {
 				return s.skip(c, conn, api.SkipRequest{Origin: rhumb.RegionName(origin), To: rhumb.Offset(at), DryRun: !yes})
@@ -174,7 +181,7 @@ func linkCheck(a *asking) *cobra.Command {
 			"Exit code 0: all is well; 1: something is not, and what to do is said; 2: the region that was asked cannot be reached.",
 		ValidArgsFunction: a.completeRegions(1, nil),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := s.take(args); err != nil {
+			if err := s.take(c, args); err != nil {
 				return err
 			}
 			return a.ask(c, func(conn *client.Client) error {

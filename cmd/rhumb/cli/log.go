@@ -2,11 +2,13 @@ package cli
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rhumbmq/rhumb/storage"
 	"github.com/rhumbmq/rhumb/storage/inspect"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
@@ -34,7 +36,7 @@ type logProblem struct {
 
 func logCommand() *cobra.Command {
 	c := &cobra.Command{Use: "log", Short: "Look into a node's data directory, offline", Args: cobra.NoArgs, RunE: helpOnly}
-	c.AddCommand(logDump(), logVerify())
+	c.AddCommand(logDump(), logVerify(), logRenew())
 	return c
 }
 
@@ -82,6 +84,34 @@ func logVerify() *cobra.Command {
 			return logVerdict(report.Verdict())
 		}}
 	f.flags(c)
+	return c
+}
+
+const renewLong = `Make log/NEWEST of a data directory anew, out of the log files that are there. That file names the newest log files: without
+it, that the end of the log was lost would not be noticed, so a directory that has lost it does not open.
+
+Only use it if you know that this file alone was lost, as by a copy that took *.log and left it out. If the newest log
+file is gone as well, records that were acknowledged are lost, and offsets that other regions have are given to other
+records: links to them then show *diverged*. A whole copy of the directory, or 'rhumb region replace', is what helps there.
+
+It needs --yes, and a directory that no process uses. Exit code 0: done; 1: nothing to be done, or it cannot be.`
+
+func logRenew() *cobra.Command {
+	var yes bool
+	c := &cobra.Command{Use: "renew DIR", Short: "Make a lost log/NEWEST anew", Long: renewLong, Args: exactly(1, "one DIR"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if !yes {
+				return usage(c, errors.New("it needs --yes: who gives it vouches that no log file is lost"))
+			}
+			newest, err := storage.RenewNewest(vfs.OS(), args[0])
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "log/NEWEST names log/%016x.log as the newest file\n", newest)
+			fmt.Fprintf(c.OutOrStdout(), "next: rhumb log verify %s\n", args[0])
+			return nil
+		}}
+	c.Flags().BoolVar(&yes, "yes", false, "do it")
 	return c
 }
 

@@ -47,6 +47,9 @@ func pathList(a *asking) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if err := f.known(c, conn, origins); err != nil {
+					return err
+				}
 				if origins, err = f.apply(c, origins); err != nil {
 					return err
 				}
@@ -58,19 +61,42 @@ func pathList(a *asking) *cobra.Command {
 	c.Flags().StringVar(&f.over, "over", "", "only what comes over this region")
 	c.Flags().StringSliceVar(&f.states, "state", nil, "only those with a path in one of these states: used, standby, stalled, down")
 	c.Flags().BoolVar(&f.waiting, "waiting", false, "only those where a gap waits for somebody who may still have the records")
+	offer(c, "topic", a.completeTopic())
+	offer(c, "origin", a.completeRegions(1, nil))
+	offer(c, "over", a.completeRegions(1, nil))
 	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(pathStates, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-func (f *pathFilter) apply(c *cobra.Command, origins []api.OriginPaths) ([]api.OriginPaths, error) {
-	for _, s := range f.states {
-		if !slices.Contains(pathStates, s) {
-			return nil, usage(c, fmt.Errorf("--state %q is none of %s", s, strings.Join(pathStates, ", ")))
+// known refuses regions that are neither in the mesh nor in what is listed, such as one
+// that was removed.
+func (f *pathFilter) known(c *cobra.Command, conn *client.Client, origins []api.OriginPaths) error {
+	for _, text := range []string{f.origin, f.over} {
+		if text == "" || slices.ContainsFunc(origins, func(o api.OriginPaths) bool { return string(o.RegionName) == text || string(o.Over) == text }) {
+			continue
 		}
+		name, err := regionName(c, text)
+		if err != nil {
+			return err
+		}
+		regions, err := conn.Regions(c.Context())
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(regions, func(r api.RegionEntry) bool { return r.Name == name }) {
+			return noSuchRegion(name)
+		}
+	}
+	return nil
+}
+
+func (f *pathFilter) apply(c *cobra.Command, origins []api.OriginPaths) ([]api.OriginPaths, error) {
+	if err := knownStates(c, f.states, pathStates); err != nil {
+		return nil, err
 	}
 	topic := ""
 	if f.topic != "" {
-		name, err := rhumb.ParseTopic(f.topic)
+		name, err := topicNamed(c, f.topic)
 		if err != nil {
 			return nil, err
 		}

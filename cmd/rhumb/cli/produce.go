@@ -29,7 +29,7 @@ func produceCommand() *cobra.Command {
 	c := &cobra.Command{Use: "produce TOPIC [VALUE…]", Short: "Append records: the values given, or each line of standard input",
 		Args: between(1, -1, "a TOPIC, and values"), ValidArgsFunction: a.completeTopic(),
 		RunE: func(c *cobra.Command, args []string) error {
-			name, err := rhumb.ParseTopic(args[0])
+			name, err := topicNamed(c, args[0])
 			if err != nil {
 				return err
 			}
@@ -142,7 +142,7 @@ func consumeCommand() *cobra.Command {
 			"Nothing is committed. All partitions are read, one after the other; to follow a topic, name the partition.",
 		Args: exactly(1, "one TOPIC"), ValidArgsFunction: a.completeTopic(),
 		RunE: func(c *cobra.Command, args []string) error {
-			name, err := rhumb.ParseTopic(args[0])
+			name, err := topicNamed(c, args[0])
 			if err != nil {
 				return err
 			}

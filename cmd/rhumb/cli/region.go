@@ -104,7 +104,11 @@ func regionList(w *regionWork) *cobra.Command {
 			}
 			return w.print(c.OutOrStdout(), rows, func(out io.Writer) {
 				row(out, "REGION", "NUMBER", "STATE", "JOINED", "DATA DIRECTORY", "REBUILDS", "GEO")
-				for _, r := range rows {
+				for i, r := range rows {
+					if all[i].Version == 0 { // its document is not told to who administers a tenant only
+						row(out, r.Name, r.Number, r.State, "?", "?", "?", "?")
+						continue
+					}
 					row(out, r.Name, r.Number, r.State, joinedText(r.JoinedAt), dataText(r.DataUUID), r.Rebuilds, fmt.Sprint(r.Geo))
 				}
 			})
@@ -132,15 +136,6 @@ func dataText(id rhumb.UUID) string {
 		return "the next to start"
 	}
 	return id.String()
-}
-
-// regionName checks an argument.
-func regionName(c *cobra.Command, text string) (rhumb.RegionName, error) {
-	name := rhumb.RegionName(text)
-	if err := name.Validate(); err != nil {
-		return name, usage(c, err)
-	}
-	return name, nil
 }
 
 // noSuchRegion is the refusal of a name that is not in the mesh.

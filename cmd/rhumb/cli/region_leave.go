@@ -46,6 +46,9 @@ func regionDrain(w *regionWork) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := notNegative(c, "wait", wait); err != nil {
+				return err
+			}
 			if undo && wait > 0 {
 				return usage(c, errors.New("--undo waits for nothing: leave --wait out"))
 			}

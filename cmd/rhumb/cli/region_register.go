@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -95,23 +96,26 @@ func (w *regionWork) register(c *cobra.Command, name rhumb.RegionName, change ap
 }
 
 // highest asks all regions that can be reached for the highest number that they have
-// seen: a store that was restored from an old copy may not know of it.
+// seen: a store that was restored from an old copy may not know of it. It asks them at
+// the same time, so that those that do not answer cost one wait.
 func (w *regionWork) highest(c *cobra.Command, first *client.Client) (highest rhumb.RegionNumber) {
 	all, err := first.Regions(c.Context())
 	if err != nil {
 		return 0 // the registration itself says so
 	}
-	for _, r := range all {
-		ctx, cancel := context.WithTimeout(c.Context(), regionWait)
-		info, err := w.info(ctx, r)
-		cancel()
-		if err != nil {
-			if r.Document == nil || !r.Document.JoinedAt.IsZero() {
-				fmt.Fprintf(c.ErrOrStderr(), "rhumb: warning: region %s cannot be asked for the highest number that it has seen: %v\n", r.Name, err)
-			}
-			continue
+	ctx, cancel := context.WithTimeout(c.Context(), regionWait)
+	defer cancel()
+	infos, errs := make([]api.Region, len(all)), make([]error, len(all))
+	var asked sync.WaitGroup
+	for i, r := range all {
+		asked.Go(func() { infos[i], errs[i] = w.info(ctx, r) })
+	}
+	asked.Wait()
+	for i, r := range all {
+		if errs[i] != nil && (r.Document == nil || !r.Document.JoinedAt.IsZero()) {
+			fmt.Fprintf(c.ErrOrStderr(), "rhumb: warning: region %s cannot be asked for the highest number that it has seen: %v\n", r.Name, errs[i])
 		}
-		highest = max(highest, info.Highest)
+		highest = max(highest, infos[i].Highest)
 	}
 	return highest
 }
@@ -130,7 +134,7 @@ const updateLong = `Change the addresses of a region. All regions use them withi
 empty value (--geo "") takes a list away.
 
 A region writes the addresses of its own file when it starts. Those that are given here are *pinned*: the region leaves
-them as they are, until --own gives it the say again.`
+them as they are, until --own gives it the say again, which it uses when it starts the next time.`
 
 func regionUpdate(w *regionWork) *cobra.Command {
 	at := &addresses{}
@@ -155,6 +159,9 @@ func regionUpdate(w *regionWork) *cobra.Command {
 				}
 				return w.print(c.OutOrStdout(), done, func(out io.Writer) {
 					fmt.Fprintf(out, "region %s: geo %v, kafka %v, admin %v\n", done.Name, done.Geo, done.Addresses[configstore.ProtocolKafka], done.Addresses[configstore.ProtocolAdmin])
+					if own {
+						fmt.Fprintf(out, "these stay until region %s starts again: then it writes those of its own file\n", done.Name)
+					}
 				})
 			})
 		}}

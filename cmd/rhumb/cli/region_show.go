@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -47,8 +48,10 @@ type sourceProgress struct {
 	// its state, in ms since 1970; 0: not known, or it cannot be asked.
 	ErrorAt   int64 `json:"error_at,string"`
 	Since     int64 `json:"since,string"`
+	number    rhumb.RegionNumber
 	ends      map[endKey]rhumb.Offset
 	confirmed map[endKey]rhumb.Offset
+	standby   []endKey // that it does not send, since the region takes them from another source
 }
 
 // endKey names an origin life of a partition that a source sends.
@@ -65,6 +68,9 @@ func regionShow(w *regionWork) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			name, err := regionName(c, args[0])
 			if err != nil {
+				return err
+			}
+			if err := notNegative(c, "wait", wait); err != nil {
 				return err
 			}
 			answer, err := w.progress(c.Context(), name)
@@ -121,7 +127,22 @@ func (w *regionWork) progress(ctx context.Context, name rhumb.RegionName) (a reg
 		a.CaughtUp = a.CaughtUp && s.State != "" && s.Partitions == 0 && !apart(s.State)
 		a.Sources = append(a.Sources, s)
 	}
+	a.CaughtUp = a.CaughtUp && brought(a.Sources)
 	return a, nil
+}
+
+// brought reports whether each life that a source leaves to another one is sent by one.
+// Sources are asked one after the other: meanwhile the region may change from one to
+// the next, and each would say that the other one sends it.
+func brought(sources []sourceProgress) bool {
+	for _, s := range sources {
+		for _, key := range s.standby {
+			if !slices.ContainsFunc(sources, func(o sourceProgress) bool { _, sends := o.confirmed[key]; return sends }) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // apart reports whether a link is not there, so that what it says may be old.
@@ -131,7 +152,7 @@ func apart(state string) bool {
 
 // source asks one region about its link to another one.
 func (w *regionWork) source(ctx context.Context, from api.RegionEntry, to rhumb.RegionName) sourceProgress {
-	s := sourceProgress{Region: from.Name, Records: -1, Bytes: -1, Seconds: -1, Estimate: -1,
+	s := sourceProgress{Region: from.Name, number: from.Number, Records: -1, Bytes: -1, Seconds: -1, Estimate: -1,
 		ends: map[endKey]rhumb.Offset{}, confirmed: map[endKey]rhumb.Offset{}}
 	links, err := w.linksOf(ctx, from)
 	if err != nil {
@@ -150,17 +171,25 @@ func (w *regionWork) source(ctx context.Context, from api.RegionEntry, to rhumb.
 // take sums up what a source's link says.
 func (s *sourceProgress) take(l *api.Link) {
 	s.State, s.Error, s.ErrorAt, s.Since = l.State, l.LastError, l.LastErrorAt, l.Since
-	s.Records, s.Bytes, s.Seconds, s.BytesPerSecond = l.Out.LagRecords, l.Out.LagBytes, l.Out.LagSeconds, l.Out.BytesPerSecond
+	s.BytesPerSecond = l.Out.BytesPerSecond
+	s.Records, s.Bytes, s.Seconds = l.Out.LagRecords, l.Out.LagBytes, l.Out.LagSeconds
+	if len(l.Partitions) > 0 {
+		s.Records, s.Bytes, s.Seconds = 0, 0, 0 // the link's own sums may be a moment older than those
+	}
 	for _, p := range l.Partitions {
-		// Nothing is owed of the first two; of the third another source tells.
-		if p.Direction != "out" || slices.Contains([]string{"closed", "left out", "standby"}, p.State) {
+		key := endKey{p.Topic, p.Partition, p.Region, p.Life}
+		switch {
+		case p.Direction != "out", p.State == "closed", p.State == "left out": // nothing is owed of it
+			continue
+		case p.State == "standby": // another source tells of it
+			s.standby = append(s.standby, key)
 			continue
 		}
-		key := endKey{p.Topic, p.Partition, p.Region, p.Life}
 		s.ends[key], s.confirmed[key] = p.End, p.Confirmed
 		if p.LagRecords != 0 || p.Confirmed < p.End {
 			s.Partitions++
 		}
+		s.Records, s.Bytes, s.Seconds = plus(s.Records, p.LagRecords), plus(s.Bytes, p.LagBytes), older(s.Seconds, p.LagSeconds)
 	}
 	switch {
 	case s.Partitions == 0:
@@ -168,6 +197,22 @@ func (s *sourceProgress) take(l *api.Link) {
 	case s.BytesPerSecond > 0 && s.Bytes >= 0:
 		s.Estimate = float64(s.Bytes) / s.BytesPerSecond
 	}
+}
+
+// plus adds figures of which one may not be known: then the sum is not.
+func plus(sum, n int64) int64 {
+	if sum < 0 || n < 0 {
+		return -1
+	}
+	return sum + n
+}
+
+// older gives the higher age, or -1 if one is not known.
+func older(a, b float64) float64 {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return max(a, b)
 }
 
 func (w *regionWork) linksOf(ctx context.Context, r api.RegionEntry) ([]api.Link, error) {
@@ -191,8 +236,9 @@ func (w *regionWork) awaitCaughtUp(c *cobra.Command, first regionAnswer, wait ti
 	for {
 		for _, s := range last.Sources {
 			if goals[s.Region] == nil && !apart(s.State) {
-				goals[s.Region] = s.ends
+				goals[s.Region] = maps.Clone(s.ends)
 			}
+			s.returns(goals[s.Region])
 		}
 		if last.CaughtUp = reached(last, goals); last.CaughtUp {
 			return last, nil
@@ -215,6 +261,17 @@ func (w *regionWork) awaitCaughtUp(c *cobra.Command, first regionAnswer, wait ti
 	}
 }
 
+// returns adds to a goal what a source has come to send of lives that others published,
+// or that the region did before it was rebuilt: the source had them, and offers them
+// when it has heard of the rebuild, or when the region takes them from it.
+func (s *sourceProgress) returns(goal map[endKey]rhumb.Offset) {
+	for key, end := range s.ends {
+		if _, there := goal[key]; !there && goal != nil && key.region != s.number {
+			goal[key] = end
+		}
+	}
+}
+
 // reached reports whether each source knows everything of its goal as confirmed. What
 // it does not send any more, since a topic was deleted, is no part of it.
 func reached(a regionAnswer, goals map[rhumb.RegionName]map[endKey]rhumb.Offset) bool {
@@ -229,7 +286,7 @@ func reached(a regionAnswer, goals map[rhumb.RegionName]map[endKey]rhumb.Offset)
 			}
 		}
 	}
-	return !a.JoinedAt.IsZero()
+	return !a.JoinedAt.IsZero() && brought(a.Sources)
 }
 
 func regionTable(out io.Writer, a regionAnswer) {

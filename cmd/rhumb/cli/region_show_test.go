@@ -54,6 +54,43 @@ func TestCaughtUpMeansConfirmed(t *testing.T) {
 	}
 }
 
+// What a source comes to send of an earlier life after the first look belongs to what it
+// had then; what it published meanwhile does not. A life that each source leaves to
+// another one is on its way.
+func TestCaughtUpIncludesLivesThatReturn(t *testing.T) {
+	own, old := endKey{topic: "t", region: 1, life: rhumb.Life{1}}, endKey{topic: "t", region: 3, life: rhumb.Life{3}}
+	grown := endKey{topic: "t", partition: 1, region: 1, life: rhumb.Life{2}}
+	goal := map[endKey]rhumb.Offset{own: 9}
+	us := sourceProgress{Region: "us", State: "idle", number: 1, ends: map[endKey]rhumb.Offset{own: 30, old: 4, grown: 5},
+		confirmed: map[endKey]rhumb.Offset{own: 20, old: -1, grown: -1}}
+	us.returns(goal)
+	if len(goal) != 2 || goal[own] != 9 || goal[old] != 4 {
+		t.Fatalf("goal %v", goal)
+	}
+	us.returns(nil) // nothing is known of the source yet
+	answer := regionAnswer{Sources: []sourceProgress{us}}
+	answer.JoinedAt = time.Unix(1, 0)
+	goals := map[rhumb.RegionName]map[endKey]rhumb.Offset{"us": goal}
+	if reached(answer, goals) {
+		t.Error("an earlier life is still to come")
+	}
+	us.confirmed[old] = 4
+	if !reached(answer, goals) {
+		t.Error("everything is there")
+	}
+	delete(us.confirmed, old)
+	us.standby = []endKey{old}
+	eu := sourceProgress{Region: "eu", State: "idle", number: 2, standby: []endKey{old}, confirmed: map[endKey]rhumb.Offset{}}
+	answer.Sources, goals["eu"] = []sourceProgress{us, eu}, map[endKey]rhumb.Offset{}
+	if reached(answer, goals) {
+		t.Error("each source leaves it to the other one")
+	}
+	eu.confirmed[old] = 4
+	if !reached(answer, goals) {
+		t.Error("eu sent it")
+	}
+}
+
 // TestDrainWaitEndsWithWhatIsLeft: the look at the end of the wait has time of its own,
 // however long the wait was; a region that stays silent is given up.
 func TestDrainWaitEndsWithWhatIsLeft(t *testing.T) {
@@ -104,14 +141,15 @@ func TestDrainWaitEndsWithWhatIsLeft(t *testing.T) {
 // What a source does not owe keeps a region from nothing; what it does not know does.
 func TestBehindIsWhatIsOwed(t *testing.T) {
 	s := sourceProgress{ends: map[endKey]rhumb.Offset{}, confirmed: map[endKey]rhumb.Offset{}}
-	s.take(&api.Link{State: "idle", Partitions: []api.LinkPartition{
+	stale := api.Flow{LagRecords: 34022, LagBytes: 5 << 20, LagSeconds: 691}
+	s.take(&api.Link{State: "idle", Out: stale, Partitions: []api.LinkPartition{
 		{Direction: "out", Topic: "deleted", State: "left out", End: 10, Confirmed: 4},
 		{Direction: "out", Topic: "rebuilt", State: "closed", End: 150, Confirmed: -1},
 		{Direction: "out", Topic: "elsewhere", State: "standby", End: 7, Confirmed: 3},
 		{Direction: "out", Topic: "whole", State: "idle", End: 7, Confirmed: 7},
 		{Direction: "in", Topic: "whole", LagRecords: -1},
 	}})
-	if s.Partitions != 0 || s.Estimate != 0 || len(s.ends) != 1 {
+	if s.Partitions != 0 || s.Estimate != 0 || len(s.ends) != 1 || s.Records != 0 || s.Bytes != 0 || s.Seconds != 0 {
 		t.Errorf("nothing is owed: %+v", s)
 	}
 	s.take(&api.Link{State: "refused", Partitions: []api.LinkPartition{

@@ -34,7 +34,11 @@ func AddCommands(root *cobra.Command) {
 func Run(ctx context.Context, root *cobra.Command, args []string, errOut io.Writer) int {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetArgs(args)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
+	root.SetFlagErrorFunc(flagRefused)
+	root.InitDefaultCompletionCmd(args...)
+	if c, _, err := root.Find([]string{"completion"}); err == nil && c.RunE == nil {
+		c.RunE = helpOnly // with it cobra looks at arguments: a shell that it does not know is refused
+	}
 	finish := func() {}
 	defer func() { finish() }()
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) (err error) {
@@ -57,6 +61,18 @@ func Run(ctx context.Context, root *cobra.Command, args []string, errOut io.Writ
 	}
 	fmt.Fprintf(errOut, "rhumb: %s\n", sentence(err.Error()))
 	return exitCode(err)
+}
+
+// flagRefused tells of a wrong flag, or of the word before it, if that should have been a
+// command: it is why the flag is not known.
+func flagRefused(c *cobra.Command, err error) error {
+	if words := c.Flags().Args(); c.HasSubCommands() && len(words) > 0 {
+		err = fmt.Errorf("unknown command %q for %q", words[0], c.CommandPath())
+		if like := c.SuggestionsFor(words[0]); len(like) > 0 {
+			err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(like, " or "))
+		}
+	}
+	return usage(c, err)
 }
 
 // limitTime gives a command that has --timeout that long.
@@ -109,6 +125,40 @@ func usage(c *cobra.Command, err error) error {
 		return err
 	}
 	return &usageError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
+}
+
+// topicNamed, spaceNamed and regionName read an argument or a flag that is a name; one that
+// cannot be is wrong usage.
+func topicNamed(c *cobra.Command, text string) (rhumb.Topic, error) {
+	t, err := rhumb.ParseTopic(text)
+	if err != nil {
+		return t, usage(c, err)
+	}
+	return t, nil
+}
+
+func spaceNamed(c *cobra.Command, text string) (rhumb.Space, error) {
+	s, err := rhumb.ParseSpace(text)
+	if err != nil {
+		return s, usage(c, err)
+	}
+	return s, nil
+}
+
+func regionName(c *cobra.Command, text string) (rhumb.RegionName, error) {
+	name := rhumb.RegionName(text)
+	if err := name.Validate(); err != nil {
+		return name, usage(c, err)
+	}
+	return name, nil
+}
+
+// notNegative refuses a length of time below 0, of a flag.
+func notNegative(c *cobra.Command, flag string, d time.Duration) error {
+	if d < 0 {
+		return usage(c, fmt.Errorf("--%s %s: must not be below 0", flag, d))
+	}
+	return nil
 }
 
 // exactly and atLeast are cobra's checks of arguments as usage errors.

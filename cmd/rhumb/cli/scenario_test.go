@@ -36,10 +36,14 @@ import (
 //	env NAME=VALUE            $us, $eu, $ap are the regions' URLs
 //	publish REGION TOPIC N…   batches of N records each, into partition 0
 //	copy FROM TO TOPIC        what a link would do
+//	relay FROM TO TOPIC       what a link over an edge that forwards would do
+//	rebuild REGION TOPIC      the log begins again with nothing, as after a lost disk
+//	remove REGION             the other regions do not know it any more
 //	lose REGION TOPIC N       batch N of the log vanishes, figures stay
 //	gap REGION TOPIC FROM A B a gap record for offsets A to B of region FROM
 //	refuse REGION TOPIC N TEXT  the link of us to REGION shows that offset N is refused
 //	diverge REGION TOPIC FROM C W  its copy in FROM is the same up to C, and has other records up to W
+//	divergecopy REGION TOPIC FROM C W OF  its copy of what OF published differs from that in FROM likewise
 //	trim REGION TOPIC N       the log starts at offset N
 //	token REGION TOKEN        its API asks for a token from now on
 //	stop REGION               its API is gone
@@ -49,6 +53,7 @@ import (
 //	file PATH                 the archive's file of that last name is written there
 //	register AT REGION…       AT's store knows these regions
 //	datadir NAME              $NAME is a data directory of a node with some topics
+//	delete PATH               the file is gone
 //	damage NAME               a byte in the middle of its first log file flips
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -177,12 +182,18 @@ func (s *scenario) do(words []string) error {
 	case "file":
 		path := s.expand(words[1])
 		return os.WriteFile(path, []byte(s.files[filepath.Base(path)]), 0o600)
+	case "remove":
+		for _, r := range s.regions {
+			r.ForgetRegion(rhumb.RegionName(words[1]))
+		}
 	case "datadir":
 		dir := s.t.TempDir()
 		s.t.Setenv(words[1], dir)
 		makeDataDir(s.t, dir)
 	case "damage":
 		return damage(os.Getenv(words[1]))
+	case "delete":
+		return os.Remove(os.ExpandEnv(words[1]))
 	case "stop":
 		s.servers[words[1]].Close()
 	default:
@@ -282,6 +293,10 @@ func (s *scenario) plant(words []string) error {
 		}
 	case "copy":
 		s.regions[words[2]].Log(words[3], 0).CopyFrom(s.regions[words[1]].Log(words[3], 0))
+	case "relay":
+		s.regions[words[2]].Log(words[3], 0).RelayFrom(s.regions[words[1]].Log(words[3], 0))
+	case "rebuild":
+		s.regions[words[1]].Log(words[2], 0).Rebuild()
 	case "lose":
 		s.regions[words[1]].Log(words[2], 0).Tamper(func(b []admin.Batch) []admin.Batch { return slices.Delete(b, n[0], n[0]+1) })
 	case "gap":
@@ -298,6 +313,8 @@ func (s *scenario) plant(words []string) error {
 		s.regions[words[1]].SetPaths(twoPaths(words[2], s.regions["eu"]))
 	case "diverge":
 		s.regions[words[1]].Diverge(rhumb.TopicName(words[2]), s.regions[words[3]], rhumb.Offset(n[0]), rhumb.Offset(n[1]))
+	case "divergecopy":
+		s.regions[words[1]].DivergeCopy(rhumb.TopicName(words[2]), s.regions[words[6]], s.regions[words[3]], rhumb.Offset(n[0]), rhumb.Offset(n[1]))
 	case "trim":
 		s.regions[words[1]].Log(words[2], 0).Trim(rhumb.Offset(n[0]))
 	default:

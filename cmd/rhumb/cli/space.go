@@ -58,9 +58,9 @@ func topologyText(n api.Namespace) string {
 func namespaceShow(a *asking) *cobra.Command {
 	return &cobra.Command{Use: "show TENANT/NAMESPACE", Short: "Show a namespace's document, as 'set' takes it", Args: exactly(1, "one TENANT/NAMESPACE"), ValidArgsFunction: a.completeNamespace(),
 		RunE: func(c *cobra.Command, args []string) error {
-			at, err := rhumb.ParseSpace(args[0])
+			at, err := spaceNamed(c, args[0])
 			if err != nil {
-				return usage(c, err)
+				return err
 			}
 			return a.ask(c, func(conn *client.Client) error {
 				all, err := conn.Namespaces(c.Context())
@@ -102,9 +102,9 @@ func namespacePut(a *asking, create bool) *cobra.Command {
 			"'show' prints has, it replaces that version only, and is refused if somebody changed the namespace since.",
 		Example: "  rhumb namespace " + use.verb + " acme/shop -f shop.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
-			at, err := rhumb.ParseSpace(args[0])
+			at, err := spaceNamed(c, args[0])
 			if err != nil {
-				return usage(c, err)
+				return err
 			}
 			if file == "" && !create {
 				return usage(c, fmt.Errorf("-f is required"))
@@ -142,9 +142,9 @@ func (a *asking) putDocument(c *cobra.Command, file, kind, name string, put func
 func namespaceDelete(a *asking) *cobra.Command {
 	return &cobra.Command{Use: "delete TENANT/NAMESPACE", Short: "Delete a namespace's document: it flows no longer, its topics and records stay", Args: exactly(1, "one TENANT/NAMESPACE"), ValidArgsFunction: a.completeNamespace(),
 		RunE: func(c *cobra.Command, args []string) error {
-			at, err := rhumb.ParseSpace(args[0])
+			at, err := spaceNamed(c, args[0])
 			if err != nil {
-				return usage(c, err)
+				return err
 			}
 			return a.ask(c, func(conn *client.Client) error {
 				was, err := conn.DeleteNamespace(c.Context(), at)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -16,7 +17,9 @@ import (
 func tenantCommand() *cobra.Command {
 	a := &asking{}
 	c := &cobra.Command{Use: "tenant", Short: "Manage the tenants of the mesh", Args: cobra.NoArgs, RunE: helpOnly,
-		Long: "A tenant holds namespaces, and says which regions they may name."}
+		Long: "A tenant holds namespaces, and says which regions they may name, and who administers them: the names of tokens and\n" +
+			"certificates (admin_roles) whose callers manage its namespaces and topics, and nothing else. docs/security.md. To change\n" +
+			"that later, write it into a topology file: 'rhumb topology export', then 'plan' and 'apply'."}
 	a.flags(c)
 	c.AddCommand(tenantList(a), tenantShow(a), tenantCreate(a), tenantDelete(a))
 	return c
@@ -31,13 +34,13 @@ func tenantList(a *asking) *cobra.Command {
 					return err
 				}
 				return a.print(c.OutOrStdout(), api.TenantList{Tenants: all}, func(w io.Writer) {
-					row(w, "TENANT", "REGIONS", "VERSION", "CHANGED", "BY")
+					row(w, "TENANT", "REGIONS", "VERSION", "CHANGED", "BY", "ADMINS")
 					for _, t := range all {
 						allowed := "all"
 						if t.AllowedRegions != nil {
 							allowed = list(t.AllowedRegions) // none: the row says -
 						}
-						row(w, t.Name, allowed, t.Version, t.UpdatedAt.UTC().Format(time.RFC3339), t.UpdatedBy)
+						row(w, t.Name, allowed, t.Version, t.UpdatedAt.UTC().Format(time.RFC3339), t.UpdatedBy, orDash(list(t.AdminRoles)))
 					}
 				})
 			})
@@ -63,16 +66,22 @@ func tenantShow(a *asking) *cobra.Command {
 }
 
 func tenantCreate(a *asking) *cobra.Command {
-	var regions []string
+	var regions, admins []string
 	c := &cobra.Command{Use: "create TENANT", Short: "Make a tenant", Args: exactly(1, "one TENANT"),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := rhumb.Tenant(args[0])
 			if err := name.Validate(); err != nil {
-				return err
+				return usage(c, err)
 			}
 			doc := map[string]any{}
 			if c.Flags().Changed("regions") {
+				if len(regions) == 0 {
+					return usage(c, errors.New("--regions \"\": name regions, or leave it out for all"))
+				}
 				doc["allowed_regions"] = append([]string{}, regions...)
+			}
+			if c.Flags().Changed("admin-roles") {
+				doc["admin_roles"] = append([]string{}, admins...)
 			}
 			text, err := json.Marshal(doc)
 			if err != nil {
@@ -87,6 +96,7 @@ func tenantCreate(a *asking) *cobra.Command {
 			})
 		}}
 	c.Flags().StringSliceVar(&regions, "regions", nil, "regions that its namespaces may name (default: all, also those that come later)")
+	c.Flags().StringArrayVar(&admins, "admin-roles", nil, "name of a token or certificate whose caller administers it; may be given several times (default: only admins of the mesh)")
 	offer(c, "regions", a.complete(0, -1, regionNames))
 	return c
 }
@@ -96,7 +106,7 @@ func tenantDelete(a *asking) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			name := rhumb.Tenant(args[0])
 			if err := name.Validate(); err != nil {
-				return err
+				return usage(c, err)
 			}
 			return a.ask(c, func(conn *client.Client) error {
 				was, err := conn.DeleteTenant(c.Context(), name)

@@ -115,7 +115,7 @@ func topicCreate(a *asking) *cobra.Command {
 		Args: exactly(1, "one TOPIC"),
 		RunE: func(c *cobra.Command, args []string) error {
 			spec.Topic = args[0]
-			if _, err := rhumb.ParseTopic(spec.Topic); err != nil {
+			if _, err := topicNamed(c, spec.Topic); err != nil {
 				return err
 			}
 			return a.ask(c, func(conn *client.Client) error {
@@ -135,7 +135,7 @@ func topicCreate(a *asking) *cobra.Command {
 
 // askTopic makes one call about a named topic and prints the answer.
 func askTopic[T any](a *asking, c *cobra.Command, topic string, call func(*client.Client, context.Context, rhumb.Topic) (T, error), table func(io.Writer, T)) error {
-	name, err := rhumb.ParseTopic(topic)
+	name, err := topicNamed(c, topic)
 	if err != nil {
 		return err
 	}

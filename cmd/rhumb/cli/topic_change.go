@@ -16,20 +16,23 @@ import (
 
 func topicDelete(a *asking) *cobra.Command {
 	var scope string
+	var force bool
 	c := &cobra.Command{Use: "delete TOPIC", Short: "Delete a topic and its records in all its regions, or in one",
 		Long: "Delete a topic and its records wherever its namespace's delete_scope says, or as far as --scope says.\n\n" +
 			"mesh: in all regions, which needs the configuration store. A region that is away deletes it when it is back; nothing\n" +
 			"brings an old record, setting or position back, also if the name is used again at once.\n" +
 			"region: in the region that is asked. The others go on, and links leave the topic out there until it is created\n" +
-			"there again; then it gets what the others still hold.",
+			"there again; then it gets what the others published and still hold. While others lack records that come from there it is refused,\n" +
+			"after a moment, unless --force says to lose them.",
 		Args: exactly(1, "one TOPIC"), ValidArgsFunction: a.completeTopic(),
 		RunE: func(c *cobra.Command, args []string) error {
 			remove := func(conn *client.Client, ctx context.Context, t rhumb.Topic) (api.Topic, error) {
-				return conn.DeleteTopic(ctx, t, scope)
+				return conn.DeleteTopic(ctx, t, scope, force)
 			}
 			return askTopic(a, c, args[0], remove, func(w io.Writer, was api.Topic) { fmt.Fprintf(w, "deleted %s\n", short(was.Topic)) })
 		}}
 	c.Flags().StringVar(&scope, "scope", "", "mesh or region (default: what the namespace says)")
+	c.Flags().BoolVar(&force, "force", false, "in one region: also while others lack records of it, which are lost there")
 	_ = c.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions([]string{"mesh", "region"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -61,7 +64,7 @@ configuration store.
 func topicConfigs(a *asking) *cobra.Command {
 	var all bool
 	c := &cobra.Command{Use: "configs TOPIC [show | set NAME=VALUE… | unset NAME…]", Short: "Show or change a topic's settings", Long: configsLong,
-		Args: between(1, -1, "a TOPIC, and what to do"), ValidArgsFunction: a.completeTopic(),
+		Args: between(1, -1, "a TOPIC, and what to do"), ValidArgsFunction: a.completeSettings(),
 		RunE: func(c *cobra.Command, args []string) error {
 			change, err := settingsChange(args[1:])
 			if err != nil {

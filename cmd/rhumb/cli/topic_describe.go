@@ -124,7 +124,7 @@ func describeTable(w io.Writer, t described) {
 	}
 	fmt.Fprintln(w)
 	if what := t.differ(); what != "" {
-		fmt.Fprintf(w, "The regions differ in %s: they agree within seconds while they reach each other; see 'rhumb link list'.\n\n", what)
+		fmt.Fprintf(w, "The regions differ in %s: they agree within seconds while they reach each other and the configuration store; see 'rhumb config status' and 'rhumb link list'.\n\n", what)
 	}
 	logsTable(w, t.TopicDetail)
 }

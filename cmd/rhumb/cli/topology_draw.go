@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -48,6 +49,9 @@ func topologyShow(a *asking) *cobra.Command {
 	c := &cobra.Command{Use: "show [TENANT[/NAMESPACE]]", Short: "Draw where namespaces flow", Args: between(0, 1, "at most a TENANT or TENANT/NAMESPACE"),
 		Long:    "Draw where namespaces flow, as text or for Graphviz (-o dot). What is drawn is what the region that is asked has in force.",
 		Example: "  rhumb topology show acme -o dot | dot -Tsvg > acme.svg",
+		ValidArgsFunction: a.complete(0, 1, func(ctx context.Context, conn *client.Client) []string {
+			return append(tenantNames(ctx, conn), namespaceNames(ctx, conn)...)
+		}),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.ask(c, func(conn *client.Client) error {
 				d, err := draw(c, conn, args)

@@ -17,21 +17,26 @@ import (
 // What a plan asks each region for.
 const (
 	figuresWait   = 10 * time.Second
-	figuresTopics = 500 // at most described in each region
+	figuresTopics = 500      // at most described in each region
+	figuresRead   = 64 << 20 // bytes at most of logs in which records of an edge are counted one by one
 )
 
 // planFigures is what regions' figures say of the edges of a plan.
 type planFigures []edgeFigures
 
-// edgeFigures is one edge: what a new one would send of what its source holds, or
-// what of one that is removed is not confirmed.
+// edgeFigures is one edge: what a new one would send of what its source holds, what
+// one that changes would send that it does not send now, or what of one that is
+// removed is not confirmed.
 type edgeFigures struct {
 	Edge    configstore.PlanEdge `json:"edge"`
 	Known   bool                 `json:"known"` // false: see Error
 	Error   string               `json:"error,omitempty"`
-	Records int64                `json:"records,string"` // at most
-	Bytes   int64                `json:"bytes,string"`   // about
+	Exact   bool                 `json:"exact,omitempty"` // records were counted, else they are at most so many
+	Records int64                `json:"records,string"`
+	Bytes   int64                `json:"bytes,string"` // about
 	Topics  []topicFigures       `json:"topics"`
+	// Origins are those whose records a new or changed edge would send.
+	Origins []originFigures `json:"origins,omitempty"`
 }
 
 // topicFigures is the share of one topic.
@@ -55,7 +60,11 @@ func (p planFigures) of(c configstore.EdgeChange) string {
 	case c.Action == configstore.ActionAdd && f.Records == 0:
 		return "nothing is there to send yet"
 	case c.Action == configstore.ActionAdd:
-		return fmt.Sprintf("sends at most %d records, about %s, in %d topics, and what comes after", f.Records, size(f.Bytes), len(f.Topics))
+		return fmt.Sprintf("sends %s%s, and what comes after", f.amount(), f.ofWhom())
+	case c.Action == configstore.ActionChange && f.Records == 0:
+		return "nothing of other regions is there yet that " + string(f.Edge.To) + " lacks"
+	case c.Action == configstore.ActionChange:
+		return fmt.Sprintf("sends what it has of other regions too: %s%s, and what comes after", f.amount(), f.ofWhom())
 	case f.Records == 0:
 		return "everything that it carried is confirmed"
 	default:
@@ -67,6 +76,7 @@ func (p planFigures) of(c configstore.EdgeChange) string {
 type regionFigures struct {
 	err    error
 	number rhumb.RegionNumber
+	conn   *client.Client
 	topics map[rhumb.Topic]api.TopicDetail
 	own    map[rhumb.Topic]bool // with a topology of its own
 	links  []api.Link
@@ -79,13 +89,25 @@ func (a *asking) planFigures(ctx context.Context, conn *client.Client, p *config
 		return out
 	}
 	regions := a.askRegions(ctx, conn, p)
+	counting, cancel := context.WithTimeout(ctx, figuresWait)
+	defer cancel()
+	defer func() {
+		for _, f := range regions {
+			f.close()
+		}
+	}()
 	for _, c := range p.Edges {
 		f := edgeFigures{Edge: c.Edge(), Known: true, Topics: []topicFigures{}}
 		switch c.Action {
 		case configstore.ActionAdd:
 			if f.Edge.Start != configstore.StartLatest {
-				f.toSend(regions[f.Edge.From], regions[f.Edge.To])
+				f.toSend(counting, regions[f.Edge.From], regions[f.Edge.To], nil)
 			}
+		case configstore.ActionChange:
+			if !brings(&f.Edge, c.Before) {
+				continue
+			}
+			f.toSend(counting, regions[f.Edge.From], regions[f.Edge.To], c.Before)
 		case configstore.ActionRemove:
 			f.unsent(regions[f.Edge.From])
 			if f.Records > 0 {
@@ -118,9 +140,12 @@ func (a *asking) askRegions(ctx context.Context, conn *client.Client, p *configs
 	for name, f := range out {
 		i := slices.IndexFunc(known, func(r api.RegionEntry) bool { return r.Name == name })
 		if i < 0 {
-			f.err = fmt.Errorf("region %s is not known where it was asked: %w", name, err)
+			if f.err = err; err == nil {
+				f.err = fmt.Errorf("region %s is not known where it was asked", name)
+			}
 			continue
 		}
+		f.number = known[i].Number
 		wg.Go(func() { f.err = a.figuresOf(ctx, known[i], spaces, f) })
 	}
 	wg.Wait()
@@ -132,8 +157,8 @@ func (a *asking) figuresOf(ctx context.Context, r api.RegionEntry, spaces map[rh
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	f.number, f.topics, f.own = r.Number, map[rhumb.Topic]api.TopicDetail{}, map[rhumb.Topic]bool{}
+	f.conn = conn
+	f.topics, f.own = map[rhumb.Topic]api.TopicDetail{}, map[rhumb.Topic]bool{}
 	if f.links, err = conn.Links(ctx); err != nil {
 		return err
 	}
@@ -170,64 +195,18 @@ func (a *asking) figuresOf(ctx context.Context, r api.RegionEntry, spaces map[rh
 	return nil
 }
 
+func (f *regionFigures) close() {
+	if f.conn != nil {
+		f.conn.Close()
+	}
+}
+
 // concerns reports whether the edge is one of the topic.
 func (e *edgeFigures) concerns(t rhumb.Topic, own map[rhumb.Topic]bool) bool {
 	if e.Edge.Tenant != t.Tenant || e.Edge.Namespace != t.Namespace {
 		return false
 	}
 	return e.Edge.Topic == t.Name || e.Edge.Topic == "" && !own[t]
-}
-
-// toSend counts what the source holds and the destination does not account for.
-func (e *edgeFigures) toSend(from, to *regionFigures) {
-	if from.err != nil {
-		e.Known, e.Error = false, from.err.Error()
-		return
-	}
-	for t, detail := range from.topics {
-		if !e.concerns(t, from.own) {
-			continue
-		}
-		there := to.topics[t]
-		var records, bytes int64
-		for i, log := range detail.Logs {
-			r, b := sendable(log, e.Edge.Forward, watermarkIn(there, i, from.number, log.Life))
-			records, bytes = records+r, bytes+b
-		}
-		e.add(t, records, bytes)
-	}
-}
-
-// watermarkIn gives how far a region accounts for a life; NoOffset if not at all.
-func watermarkIn(d api.TopicDetail, partition int, region rhumb.RegionNumber, life rhumb.Life) rhumb.Offset {
-	if partition < len(d.Logs) {
-		for _, o := range d.Logs[partition].Origins {
-			if o.Region == region && o.Life == life {
-				return o.Watermark
-			}
-		}
-	}
-	return rhumb.NoOffset
-}
-
-// sendable counts what of a log lies above a watermark: own records, or with forward
-// all. Offsets that other origins' records took count too, so it is an upper bound.
-func sendable(log api.Partition, forward bool, mark rhumb.Offset) (records, bytes int64) {
-	end := log.End
-	if !forward {
-		end = 0
-		for _, o := range log.Origins {
-			if o.Own || o.Closed {
-				end = max(end, o.LastRecord+1)
-			}
-		}
-	}
-	first := max(log.LogStart, mark+1)
-	if end <= first || log.End <= log.LogStart {
-		return 0, 0
-	}
-	records = int64(end - first)
-	return records, int64(float64(log.Bytes) * float64(records) / float64(log.End-log.LogStart))
 }
 
 // unsent counts what an edge that is removed has not confirmed.
@@ -289,10 +268,12 @@ func standbyWarnings(p *configstore.Plan, regions map[rhumb.RegionName]*regionFi
 		if i < 0 || s.Kind != "namespace" {
 			continue
 		}
-		var standby []rhumb.RegionName
+		var before, standby []rhumb.RegionName
 		if json.Unmarshal(s.Changes[i].After, &standby) != nil {
 			continue
 		}
+		_ = json.Unmarshal(s.Changes[i].Before, &before) // absent: it was of another shape
+		standby = slices.DeleteFunc(standby, func(r rhumb.RegionName) bool { return slices.Contains(before, r) })
 		for _, name := range standby {
 			f := regions[name]
 			if f == nil || f.err != nil {

@@ -66,11 +66,11 @@ func userCreate(a *asking) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			change := api.UserChange{Name: rhumb.UserName(args[0]), Create: true, Admin: &admin}
 			var err error
-			if change.Grant, err = spaces(grants); err != nil {
+			if change.Grant, err = spaces(c, grants); err != nil {
 				return err
 			}
 			if home != "" {
-				s, err := rhumb.ParseSpace(home)
+				s, err := spaceNamed(c, home)
 				if err != nil {
 					return err
 				}
@@ -92,10 +92,10 @@ func userCreate(a *asking) *cobra.Command {
 	return c
 }
 
-func spaces(names []string) ([]rhumb.Space, error) {
+func spaces(c *cobra.Command, names []string) ([]rhumb.Space, error) {
 	var out []rhumb.Space
 	for _, n := range names {
-		s, err := rhumb.ParseSpace(n)
+		s, err := spaceNamed(c, n)
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func spaces(names []string) ([]rhumb.Space, error) {
 // changeUser makes the call and prints the user, or a line with its name.
 func (a *asking) changeUser(c *cobra.Command, change api.UserChange, line string) error {
 	if err := change.Name.Validate(); err != nil {
-		return err
+		return usage(c, err)
 	}
 	return a.ask(c, func(conn *client.Client) error {
 		u, err := conn.ChangeUser(c.Context(), change)
@@ -134,7 +134,7 @@ func userDelete(a *asking) *cobra.Command {
 func userGrant(a *asking) *cobra.Command {
 	return &cobra.Command{Use: "grant USER TENANT/NAMESPACE…", Short: "Let a user work in namespaces", Args: between(2, -1, "a USER and namespaces"), ValidArgsFunction: a.completeUser(a.complete(1, -1, namespaceNames)),
 		RunE: func(c *cobra.Command, args []string) error {
-			granted, err := spaces(args[1:])
+			granted, err := spaces(c, args[1:])
 			if err != nil {
 				return err
 			}
@@ -145,7 +145,7 @@ func userGrant(a *asking) *cobra.Command {
 func userRevoke(a *asking) *cobra.Command {
 	return &cobra.Command{Use: "revoke USER TENANT/NAMESPACE…", Short: "Take namespaces away from a user", Args: between(2, -1, "a USER and namespaces"), ValidArgsFunction: a.completeUser(a.complete(1, -1, namespaceNames)),
 		RunE: func(c *cobra.Command, args []string) error {
-			taken, err := spaces(args[1:])
+			taken, err := spaces(c, args[1:])
 			if err != nil {
 				return err
 			}

@@ -25,11 +25,13 @@ an edge's start and what a gap record covers is counted and explained.
 A region that was rebuilt after its disk was lost gets back what the others have of its earlier lives, where an edge
 leads from them to it. Until all of it is there, and for good where none leads or where a region was restored from an
 old copy, the result is "incomplete", with the number of records (-o json: "alone"), until retention has dropped
-them. What could be compared is equal then; it is no exit 0, since the two do not hold the same.
+them. What could be compared is equal then; it is no exit 0, since the two do not hold the same. Earlier lives of a
+third region count so only where edges bring its records to the one that lacks them; elsewhere they are not compared.
 
 Exit codes: 0 equal; 1 they differ, with what is missing, extra, out of order or different: that must never be; 2 not
 proven: a region cannot be reached, something that should be in both could not be compared, or one has records of
-earlier lives that no link brings to the other.`
+earlier lives that no link brings to the other. Where retention dropped what was being compared, partition and origin
+are named: run it again.`
 
 func verifyCommand() *cobra.Command {
 	t, f := &target{}, &format{}
@@ -38,10 +40,13 @@ func verifyCommand() *cobra.Command {
 		Args: between(2, -1, "two regions, and topics"), ValidArgsFunction: t.completeRegions(2, t.completeTopics(2)),
 		RunE: func(c *cobra.Command, args []string) error {
 			o := verify.Options{Wait: wait}
+			if err := notNegative(c, "wait", wait); err != nil {
+				return err
+			}
 			for _, arg := range args[2:] {
-				name, err := rhumb.ParseTopic(arg)
+				name, err := topicNamed(c, arg)
 				if err != nil {
-					return usage(c, err)
+					return err
 				}
 				o.Topics = append(o.Topics, name)
 			}
@@ -119,6 +124,9 @@ func reportTable(w io.Writer, r verify.Report) {
 	}
 	words := map[verify.State]string{verify.Equal: "equal", verify.Incomplete: "equal", verify.Differs: "different", verify.Unknown: "cannot tell: not all could be compared"}
 	word := words[r.State]
+	if text := overtakenText(r); r.State == verify.Unknown && text != "" {
+		word = "cannot tell: " + text
+	}
 	if r.State != verify.Differs {
 		word += aloneText(r)
 	}
@@ -142,8 +150,33 @@ func reportTable(w io.Writer, r verify.Report) {
 	fmt.Fprintf(w, "%s and %s: %s (%d topics, %d equal records)\n", r.A, r.B, word, r.Topics, r.Records)
 }
 
+// shownOvertaken is how many origins the last line of the table names.
+const shownOvertaken = 5
+
+// overtakenText names what retention dropped while it was compared, if that is all that
+// could not be compared.
+func overtakenText(r verify.Report) string {
+	var names []string
+	for _, o := range r.Origins {
+		switch {
+		case o.Overtaken:
+			names = append(names, fmt.Sprintf("%s partition %d of %s:%.8s", short(o.Topic), o.Partition, regionText(o.Name, o.Region), o.Life))
+		case o.State == verify.Unknown:
+			return ""
+		}
+	}
+	if len(names) == 0 || len(r.Problems) > 0 {
+		return ""
+	}
+	if n := len(names); n > shownOvertaken {
+		names = append(names[:shownOvertaken], fmt.Sprintf("%d more", n-shownOvertaken))
+	}
+	return "retention overtook the comparison of " + strings.Join(names, ", ") + ": run it again"
+}
+
 // aloneText tells of records that no link brings to the other region.
-func aloneText(r verify.Report) (text string) {
+func aloneText(r verify.Report) string {
+	var exceptions []string
 	earlier, removed := map[string]int64{}, map[string]int64{}
 	for _, o := range r.Origins {
 		of := earlier
@@ -160,12 +193,15 @@ func aloneText(r verify.Report) (text string) {
 			if region == r.A {
 				other = r.B
 			}
-			text += fmt.Sprintf(", but for %d records of %s that %s has and no link brings to %s", all[region], what, region, other)
+			exceptions = append(exceptions, fmt.Sprintf("%d records of %s that %s has and no link brings to %s", all[region], what, region, other))
 		}
 	}
 	tell(earlier, "earlier lives")
 	tell(removed, "removed regions")
-	return text
+	if len(exceptions) == 0 {
+		return ""
+	}
+	return ", but for " + strings.Join(exceptions, ", and for ")
 }
 
 func lateText(o verify.Origin) string {

@@ -65,4 +65,6 @@ func (c *Config) checkAdmin() error {
 
 func invisible(r rune) bool { return r <= ' ' || r > '~' }
 
-func checkRole(at, role string) error { return oneOf(at+".role", role, "viewer", "operator", "admin") }
+func checkRole(at, role string) error {
+	return oneOf(at+".role", role, "tenant", "viewer", "operator", "admin")
+}

@@ -155,19 +155,29 @@ func TestRefusalsNameLineAndField(t *testing.T) {
 		"region: [us]\n":                                                                                    {"line 1"},
 		"\tregion: us\n":                                                                                    {"line 1"},
 	} {
-		_, err := Parse([]byte(text))
-		if err == nil || rhumb.KindOf(err) != rhumb.KindInvalid {
-			t.Errorf("%q: %v", text, err)
-			continue
+		refused(t, text, want)
+	}
+}
+
+func TestLinksSayWhatDiffers(t *testing.T) {
+	refused(t, minimal+"links:\n  - {region: eu}\n", []string{"line 4", "links[0]", "via or fec"})
+	refused(t, minimal+"links:\n  - {region: eu, fec: '20'}\n", []string{"line 4", "links[0].fec", "20+4"})
+}
+
+func refused(t *testing.T, text string, want []string) {
+	t.Helper()
+	_, err := Parse([]byte(text))
+	if err == nil || rhumb.KindOf(err) != rhumb.KindInvalid {
+		t.Errorf("%q: %v", text, err)
+		return
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q: %v does not say %q", text, err, w)
 		}
-		for _, w := range want {
-			if !strings.Contains(err.Error(), w) {
-				t.Errorf("%q: %v does not say %q", text, err, w)
-			}
-		}
-		if strings.Contains(err.Error(), "config.Config") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: %q is not for users", text, err)
-		}
+	}
+	if strings.Contains(err.Error(), "config.Config") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%q: %q is not for users", text, err)
 	}
 }
 
@@ -245,8 +255,8 @@ func TestTokenFile(t *testing.T) {
 
 func TestAdminCallersAreChecked(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"{tokens: [{name: a, role: viewer, token_file: f}, {name: b, role: admin, token_file: f}], certificates: [{ou: x, role: operator}], hosts: [a.example]}", ""},
-		{"{tokens: [{name: a, role: root, token_file: f}]}", "admin.tokens[0].role: must be viewer, operator, admin"},
+		{"{tokens: [{name: a, role: viewer, token_file: f}, {name: c, role: tenant, token_file: f}, {name: b, role: admin, token_file: f}], certificates: [{ou: x, role: operator}], hosts: [a.example]}", ""},
+		{"{tokens: [{name: a, role: root, token_file: f}]}", "admin.tokens[0].role: must be tenant, viewer, operator, admin"},
 		{"{tokens: [{name: a, role: viewer, token_file: f}, {name: a, role: viewer, token_file: f}]}", "admin.tokens[1].name"},
 		{"{tokens: [{name: local, role: viewer, token_file: f}]}", "admin.tokens[0].name"},
 		{"{tokens: [{name: a b, role: viewer, token_file: f}]}", "admin.tokens[0].name"},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/fec"
 )
 
 // Validate checks all fields, alone and together. The configuration must be
@@ -37,6 +38,9 @@ func (c *Config) checkRegion() error {
 func (c *Config) checkDisk() error {
 	if c.DataDir == "" {
 		return refuse("data_dir", "is required")
+	}
+	if err := oneOf("log_writes", string(c.LogWrites), string(LogWritesCached), string(LogWritesDirect)); err != nil {
+		return err
 	}
 	if err := oneOf("durability", string(c.Durability), string(DurabilityFsync), string(DurabilityInterval), string(DurabilityNone)); err != nil {
 		return err
@@ -69,8 +73,16 @@ func (c *Config) checkLinks() error {
 			return refuse(at+".region", "%s stands twice", l.Region)
 		}
 		seen[l.Region] = true
-		if _, err := checkAddress(at+".via", l.Via, false); err != nil {
-			return err
+		if l.Via == "" && l.FEC == "" {
+			return refuse(at, "says nothing: give via or fec")
+		}
+		if l.Via != "" {
+			if _, err := checkAddress(at+".via", l.Via, false); err != nil {
+				return err
+			}
+		}
+		if _, err := fec.ParseMode(l.FEC); err != nil {
+			return refuse(at+".fec", "%v", err)
 		}
 	}
 	return nil

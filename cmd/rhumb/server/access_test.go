@@ -1,12 +1,14 @@
 package server
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
@@ -37,7 +39,7 @@ func guarded(t *testing.T) (f *fixture, folder *certs.Folder, dial func(cert, to
 	if err := os.WriteFile(cfg.Admin.Tokens[0].TokenFile, []byte("a-token-to-look-with\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Admin.Certificates = []config.AdminCertificate{{CN: "client chief", Role: "admin"}}
+	cfg.Admin.Certificates = []config.AdminCertificate{{CN: "chief", Role: "admin"}}
 	f = start(t, cfg)
 	_, port, _ := net.SplitHostPort(f.server.in.tcp["admin"].Addr().String())
 	return f, folder, func(name, token string) *client.Client {
@@ -85,7 +87,7 @@ func TestAdminRolesOverMutualTLS(t *testing.T) {
 		text        string
 	}{
 		{"", "", 0, "RHUMB_TOKEN, or RHUMB_CERT"},
-		{"alice", "", 0, "certificate of alice has no role here"},
+		{"alice", "", 0, "certificate of alice has no role here: issue one with 'rhumb certs issue --client --role', or give its subject, CN=alice, a role"},
 		{"looker", "", 1, "looker has the role viewer"},
 		{"worker", "", 2, "worker has the role operator"},
 		{"chief", "", 3, ""}, // by the rule of the file
@@ -111,6 +113,52 @@ func TestAdminRolesOverMutualTLS(t *testing.T) {
 			t.Errorf("%q with token %q: %v, %v, %v", c.cert, c.token, first, second, third)
 		}
 	}
+}
+
+// TestTenantAdminOverMutualTLS comes to a real region as somebody whom a tenant names:
+// he makes namespaces and topics there, and nothing else.
+func TestTenantAdminOverMutualTLS(t *testing.T) {
+	_, folder, dial := guarded(t)
+	for name, access := range map[string]string{"team": "tenant", "chief": ""} {
+		if _, err := folder.Issue(certs.RoleClient, name, certs.Options{Access: access}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, chief, team := t.Context(), dial("chief", ""), dial("team", "")
+	forbidden := func(what string, err error) {
+		t.Helper()
+		if rhumb.KindOf(err) != rhumb.KindForbidden {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err := team.Topics(ctx)
+	forbidden("before a tenant names it", err)
+	for tenant, text := range map[rhumb.Tenant]string{"acme": `{"admin_roles": ["team"]}`, "other": `{}`} {
+		if _, err := chief.PutTenant(ctx, tenant, []byte(text), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := chief.PutNamespace(ctx, rhumb.Space{Tenant: "other", Namespace: "n"}, []byte(`{}`), true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chief.CreateTopic(ctx, api.TopicSpec{Topic: "persistent://other/n/secret"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := team.PutNamespace(ctx, rhumb.Space{Tenant: "acme", Namespace: "n"}, []byte(`{"topology": {"full-mesh": []}}`), true); err != nil {
+		t.Error(err)
+	}
+	_, err = team.CreateTopic(ctx, api.TopicSpec{Topic: "persistent://acme/n/t"})
+	if all, listed := team.Topics(ctx); err != nil || listed != nil || len(all) != 1 || all[0].Topic != "persistent://acme/n/t" {
+		t.Errorf("%v, %v: it sees %+v", err, listed, all)
+	}
+	_, err = team.PutTenant(ctx, "acme", []byte(`{"admin_roles": ["team", "friend"]}`), false)
+	forbidden("its own tenant", err)
+	_, err = team.PutNamespace(ctx, rhumb.Space{Tenant: "other", Namespace: "n"}, []byte(`{}`), true)
+	forbidden("another tenant's namespace", err)
+	_, err = team.CreateTopic(ctx, api.TopicSpec{Topic: "persistent://other/n/t"})
+	forbidden("another tenant's topic", err)
+	_, err = team.Member(ctx, "us")
+	forbidden("a region", err)
 }
 
 // TestAdminRefusesStrangersCertificates: one of another CA, or of a region, is
@@ -157,5 +205,39 @@ func TestTokenFileThatIsGoneIsAProblem(t *testing.T) {
 	h := f.server.health()
 	if len(h.Problems) != 1 || h.Problems[0].Part != "admin token grafana" || !h.Ready {
 		t.Errorf("without the file: %+v", h)
+	}
+}
+
+// TestTokensOfOneSecretAreAProblem: an admin's token that was copied into a viewer's file
+// is a viewer's, wherever it stands in the region's file, and health says so.
+func TestTokensOfOneSecretAreAProblem(t *testing.T) {
+	f, _, _ := guarded(t)
+	file := filepath.Join(filepath.Dir(f.cfg.Admin.Tokens[0].TokenFile), "other")
+	for _, c := range []struct{ first, second string }{{"admin", "viewer"}, {"viewer", "admin"}} {
+		if err := os.WriteFile(file, []byte("a-token-to-look-with"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg := &config.Config{Admin: config.Admin{Tokens: []config.AdminToken{
+			{Name: "first", Role: c.first, TokenFile: f.cfg.Admin.Tokens[0].TokenFile}, {Name: "second", Role: c.second, TokenFile: file}}}}
+		s := &Server{cfg: *cfg}
+		tokens, err := s.openTokens()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared := tokens.Shared()
+		for name, other := range shared {
+			if other.Role.String() != "viewer" || other.Name == name {
+				t.Errorf("%s is taken for %+v", name, other)
+			}
+		}
+		if len(shared) != 1 {
+			t.Errorf("%v is shared", shared)
+		}
+	}
+	problems := map[string]string{}
+	f.server.in.tokens, _ = admin.OpenTokens([]admin.Token{{Name: "token", Role: admin.RoleAdmin, File: file}, {Name: "grafana", Role: admin.RoleViewer, File: file}})
+	f.server.tokenProblems(func(part, state, format string, args ...any) { problems[part+" "+state] = fmt.Sprintf(format, args...) })
+	if text := problems["admin token token shared"]; len(problems) != 1 || !strings.Contains(text, "same as the token grafana, so whoever shows it is grafana with the role viewer") {
+		t.Errorf("health says %q", problems)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/configstore/consul"
@@ -16,6 +17,7 @@ import (
 // The steps of the start that advice tells apart.
 const (
 	stepCerts    = "certificates"
+	stepDir      = "data directory"
 	stepStore    = "configuration store"
 	stepStorage  = "storage"
 	stepRegister = "registration"
@@ -93,6 +95,10 @@ func (s *Server) nextStep(step string, err error) string {
 		return "let the user that runs rhumb read and write there"
 	case errors.Is(err, syscall.ENOSPC), rhumb.KindOf(err) == rhumb.KindNoSpace:
 		return "add space, or delete what is not Rhumb's, and start again"
+	case step == stepDir:
+		return "correct data_dir in the region's file: a directory, or the name of one that can be made"
+	case step == stepStore && s.cfg.ConfigStore.Embedded != nil && (errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EEXIST)):
+		return "correct config_store.embedded.path in the region's file: it must be a directory"
 	case step == stepCerts:
 		return "correct the listener's tls, or see what is wrong with the files with 'rhumb certs show'"
 	case step == stepStore, step == stepRegister:
@@ -110,7 +116,7 @@ func (s *Server) nextOfStore(err error) string {
 	case errors.Is(err, configstore.ErrOtherMesh) && !mesh.IsZero():
 		return fmt.Sprintf("correct config_store, data_dir or the links' certificate, which is of mesh %s, in the region's file: they must be of one mesh", mesh)
 	case kind == rhumb.KindNotFound && s.cfg.ConfigStore.Embedded != nil:
-		return "correct config_store.embedded.path, or if this is to be a new mesh, make it first with 'rhumb certs init --config-store " + s.cfg.ConfigStore.Embedded.Path + "'"
+		return "correct config_store.embedded.path, or if this is to be a new mesh, make it first with 'rhumb certs init --config-store " + s.storeFlag() + "'"
 	}
 	switch rhumb.KindOf(err) {
 	case rhumb.KindCorrupt:
@@ -122,7 +128,7 @@ func (s *Server) nextOfStore(err error) string {
 }
 
 func (s *Server) nextOfStorage(step string, err error) string {
-	dir := s.cfg.DataDir
+	dir := shellWord(s.cfg.DataDir)
 	switch rhumb.KindOf(err) {
 	case rhumb.KindCorrupt:
 		return fmt.Sprintf("see all that is damaged with 'rhumb log verify %s'; then put a whole copy of the directory back, or to get from the other regions what they have, empty it and run '%s'",
@@ -151,7 +157,7 @@ func (s *Server) replaceCommand() string {
 // storeFlag names the configuration store as commands take it.
 func (s *Server) storeFlag() string {
 	if files := s.cfg.ConfigStore.Embedded; files != nil {
-		return files.Path
+		return shellWord(files.Path)
 	}
 	return s.cfg.ConfigStore.Consul.Backend().URL()
 }
@@ -169,7 +175,19 @@ func (s *Server) storageFailed(err error) {
 // storageProblem is what health says of storage that failed.
 func (s *Server) storageProblem(err error) string {
 	if rhumb.KindOf(err) == rhumb.KindCorrupt {
-		return fmt.Sprintf("%v; stop the region and run 'rhumb log verify %s'", err, s.cfg.DataDir)
+		return fmt.Sprintf("%v; stop the region and run 'rhumb log verify %s'", err, shellWord(s.cfg.DataDir))
 	}
 	return fmt.Sprintf("%v; restart the region to recover what is on disk", err)
+}
+
+// shellWord writes a path as one word of a command line. Commands stand in '…' in what
+// people read, so it quotes with ".
+func shellWord(path string) string {
+	plain := func(r rune) bool {
+		return r >= 0x80 && unicode.IsLetter(r) || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || strings.ContainsRune("/._-+=:@%,~", r)
+	}
+	if path != "" && strings.IndexFunc(path, func(r rune) bool { return !plain(r) }) < 0 {
+		return path
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`").Replace(path) + `"`
 }

@@ -140,6 +140,9 @@ var refusals = []struct {
 			}
 		})
 	}, "make it first with 'rhumb certs init --config-store "},
+	{"data directory is a file", func(t *testing.T, c *config.Config) { c.DataDir = aFile(t) }, "data directory: "},
+	{"data directory below a file", func(t *testing.T, c *config.Config) { c.DataDir = filepath.Join(aFile(t), "data") }, "correct data_dir in the region's file"},
+	{"store is a file", func(t *testing.T, c *config.Config) { c.ConfigStore.Embedded.Path = aFile(t) }, "correct config_store.embedded.path"},
 	{"no certificate", func(_ *testing.T, c *config.Config) {
 		c.Listeners = []config.Listener{listen("kafka", config.ProtocolKafka, "127.0.0.1:0")}
 		c.Listeners[0].TLS = &config.TLS{Cert: "nowhere.crt", Key: "nowhere.key"}
@@ -193,5 +196,26 @@ func TestEndIsToldOnce(t *testing.T) {
 	}
 	if err := together(nil, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// aFile gives the name of a file.
+func aFile(t *testing.T) string {
+	name := filepath.Join(t.TempDir(), "eu.log")
+	if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestHintsQuotePaths: a command that a person is told to type works with any path.
+func TestHintsQuotePaths(t *testing.T) {
+	for path, want := range map[string]string{
+		"/var/lib/rhumb": "/var/lib/rhumb", "/data/größe": "/data/größe", "": `""`,
+		"conf store": `"conf store"`, `a"b`: `"a\"b"`, "$HOME": `"\$HOME"`, "a`b": "\"a\\`b\"", `a\b`: `"a\\b"`, "it's": `"it's"`, "a;b": `"a;b"`,
+	} {
+		if got := shellWord(path); got != want {
+			t.Errorf("%q is written %s, want %s", path, got, want)
+		}
 	}
 }

@@ -62,7 +62,7 @@ func (s *Server) certificateRole(source *certs.Source, mesh rhumb.UUID) func(tls
 func fits(rule config.AdminCertificate, cert *x509.Certificate) bool {
 	switch {
 	case rule.CN != "":
-		return cert.Subject.CommonName == rule.CN
+		return certs.HasCommonName(cert, rule.CN)
 	case rule.OU != "":
 		return slices.Contains(cert.Subject.OrganizationalUnit, rule.OU)
 	}
@@ -80,5 +80,8 @@ func fits(rule config.AdminCertificate, cert *x509.Certificate) bool {
 func (s *Server) tokenProblems(problem func(part, state, format string, args ...any)) {
 	for name, err := range s.in.tokens.Problems() {
 		problem("admin token "+name, "refused", "%v; nobody has it until its file is right", err)
+	}
+	for name, other := range s.in.tokens.Shared() {
+		problem("admin token "+name, "shared", "it is the same as the token %s, so whoever shows it is %[1]s with the role %s: give each its own", other.Name, other.Role)
 	}
 }

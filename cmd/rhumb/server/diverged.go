@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 
 	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -28,9 +29,18 @@ func (d divergence) Diverged() []admin.Diverged {
 	return out
 }
 
-// NewLife gives a diverged partition's log a new life.
-func (d divergence) NewLife(ctx context.Context, at rhumb.Partition, life rhumb.Life, dry bool) (admin.NewLife, error) {
-	r, err := d.links.Resolve(ctx, at, life, dry)
+// NewLife gives a diverged partition's log a new life, or leaves copies apart.
+func (d divergence) NewLife(ctx context.Context, at rhumb.Partition, life rhumb.Life, by string, dry bool) (admin.NewLife, error) {
+	isCopy := slices.ContainsFunc(d.links.Diverged(), func(p replicator.DivergedPartition) bool {
+		return p.Copy && p.Topic == at.Topic && p.Partition == at.Index && p.Life == life
+	})
+	var r replicator.Resolution
+	var err error
+	if isCopy {
+		r, err = d.links.ResolveCopy(ctx, at, life, by, dry)
+	} else {
+		r, err = d.links.Resolve(ctx, at, life, dry)
+	}
 	if err != nil {
 		return admin.NewLife{}, err
 	}
@@ -38,7 +48,7 @@ func (d divergence) NewLife(ctx context.Context, at rhumb.Partition, life rhumb.
 }
 
 func divergedPartition(p replicator.DivergedPartition) admin.Diverged {
-	out := admin.Diverged{Topic: p.Topic, Partition: p.Partition, Life: p.Life, End: p.End}
+	out := admin.Diverged{Topic: p.Topic, Partition: p.Partition, Origin: p.Origin, Copy: p.Copy, Life: p.Life, End: p.End}
 	for _, to := range p.Destinations {
 		out.Destinations = append(out.Destinations, admin.DivergedDestination{Region: to.Region, Life: to.Life, Common: to.Common.Offset,
 			Exact: to.Exact, Watermark: to.Watermark, At: to.At})

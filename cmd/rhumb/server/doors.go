@@ -17,6 +17,7 @@ import (
 	"github.com/rhumbmq/rhumb/internal/version"
 	"github.com/rhumbmq/rhumb/region"
 	"github.com/rhumbmq/rhumb/replicator"
+	"github.com/rhumbmq/rhumb/replicator/fec"
 )
 
 // openLinks starts the links, if there is a geo listener. The configuration
@@ -42,7 +43,7 @@ func (s *Server) openLinks(context.Context) error {
 		Self: replicator.Identity{Mesh: mesh, Name: s.cfg.Region.Name, Number: s.room.self.Number, Data: data},
 		Boot: s.boot, Software: version.Get().Short(),
 		Region: s.room.region, Policy: vias{s.room.view, s.cfg.Links}, PacketConn: s.in.udp[l.Name], Resolve: s.resolve,
-		Certs:  s.in.certs[l.Name],
+		Certs: s.in.certs[l.Name], Correction: corrections(s.cfg.Links),
 		Logger: s.opts.Logger, // it adds the region's name itself
 		Limits: replicator.Limits{
 			SendBudget: int64(limits.LinkMemory), ReceiveBudget: int64(limits.LinkReceive), Window: int64(limits.LinkWindow),
@@ -58,6 +59,18 @@ func (s *Server) openLinks(context.Context) error {
 	s.onClose(m.Close)
 	s.parts.start("links", m.Run, nil)
 	return nil
+}
+
+// corrections gives the links whose forward error correction the configuration file
+// decides over. It was checked.
+func corrections(links []config.Link) map[rhumb.RegionName]fec.Mode {
+	out := map[rhumb.RegionName]fec.Mode{}
+	for _, l := range links {
+		if mode, err := fec.ParseMode(l.FEC); err == nil {
+			out[l.Region] = mode
+		}
+	}
+	return out
 }
 
 // vias is the region's picture of the mesh, in which a region that tells nobody its geo

@@ -51,9 +51,10 @@ func (s *Server) certificateProblems(problem func(part, state, format string, ar
 	}
 }
 
-// compactionFigures tells what compaction has read, written and taken away.
+// compactionFigures tells what compaction has read, written and taken away, and what is
+// written again besides.
 func (s *Server) compactionFigures(emit func(admin.Metric)) {
-	st := s.room.store.CompactionStats()
+	st, again := s.room.store.CompactionStats(), s.room.store.ReclaimStats()
 	for _, c := range []struct {
 		name, help string
 		value      uint64
@@ -63,6 +64,9 @@ func (s *Server) compactionFigures(emit func(admin.Metric)) {
 		{"rhumb_compaction_dirty_bytes_total", "Of these, bytes that no pass had seen before.", st.Dirty},
 		{"rhumb_compaction_written_bytes_total", "Bytes of batches that compaction has written.", st.Written},
 		{"rhumb_compaction_removed_records_total", "Records that compaction has taken away.", st.Removed},
+		{"rhumb_storage_log_written_bytes_total", "Bytes written to the log.", again.Log},
+		{"rhumb_storage_rewritten_bytes_total", "Bytes of batches copied out of files of which little was left.", again.Written},
+		{"rhumb_storage_rewritten_files_total", "Such files.", again.Files},
 	} {
 		emit(admin.Metric{Name: c.name, Help: c.help, Value: float64(c.value), Counter: true})
 	}

@@ -25,6 +25,7 @@ func (s *Server) health() admin.Health {
 		h.Live, h.Ready = false, false
 		problem("storage", "failed", "%s", s.storageProblem(disk.Err))
 	}
+	s.damageProblems(problem)
 	for id, err := range s.room.region.Health().Failed {
 		h.Ready = false
 		problem(fmt.Sprintf("shard %d", id), "failed", "%v", err)
@@ -59,7 +60,9 @@ func (s *Server) links() []admin.Link {
 			LastError: l.LastError, LastErrorAt: l.LastErrorAt, Version: l.Software, Heard: l.Heard,
 			Pauses: pauses(l.Pauses), PeerPauses: pauses(l.PeerPauses),
 			Path: admin.LinkPath{Connections: l.Connections, ConnectionsMost: l.ConnectionsMost, ConnectionsLost: int64(l.ConnectionsLost),
-				Loss: l.Loss, Goodput: l.Goodput},
+				Loss: l.Loss, Goodput: l.Goodput, FECMode: l.Correction.Mode, FEC: l.Correction.Code, FECLoss: l.Correction.Loss,
+				FECRecovered: int64(l.Correction.Recovered), FECRecoveredHere: int64(l.Correction.RecoveredHere),
+				FECParityBytes: int64(l.Correction.ParityBytes)},
 			Out: admin.Flow{Bytes: int64(l.SentBytes), Records: int64(l.SentRecords), BytesPerSecond: l.SendRate, Rewinds: int64(l.Rewinds)},
 			In:  admin.Flow{Bytes: int64(l.ReceivedBytes), Records: int64(l.ReceivedRecords), BytesPerSecond: l.ReceiveRate, LagRecords: unknown, LagBytes: unknown, Lag: unknown},
 		}
@@ -174,6 +177,9 @@ func (s *Server) storageEvents() storage.Events {
 		},
 		Failed:      s.storageFailed,
 		SettleError: func(err error) { s.log.Warn("settling is tried again", "err", err) },
+		Damaged: func(d storage.Damage) {
+			s.log.Error("a file is damaged: a batch cannot be read", "file", d.File, "partition_id", d.Partition, "offset", int64(d.Offset), "last", int64(d.Last), "err", d.Err)
+		},
 	}
 }
 
@@ -185,6 +191,7 @@ func (s *Server) metrics() []func(emit func(admin.Metric)) {
 		gauge("rhumb_storage_free_bytes", "Free space of the disk that holds the data directory.", float64(disk.Free))
 		gauge("rhumb_storage_min_free_bytes", "Free space below which writes are refused.", float64(disk.MinFree))
 		gauge("rhumb_storage_state", "0: ok, 1: low space, 2: failed.", float64(disk.State))
+		gauge("rhumb_storage_damaged_files", "Files of which a batch could not be read since the start.", float64(len(disk.Damaged)))
 		gauge("rhumb_partitions_limit", "Partitions that the region may have.", float64(s.cfg.Limits.Partitions))
 		gauge("rhumb_region_shards", "Shards of the region.", float64(reg.Shards))
 		gauge("rhumb_region_shards_leading", "Shards that this node leads.", float64(reg.Leading))

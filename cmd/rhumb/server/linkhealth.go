@@ -27,6 +27,7 @@ func linkProblems(l replicator.LinkStatus, problem func(part, state, format stri
 		problem(part, "runs twice", "%s", l.Twice)
 	}
 	pausedProblems(l, problem)
+	unmadeProblems(l, problem)
 	apart := map[rhumb.Partition]bool{}
 	refused, example := 0, replicator.PartitionStatus{}
 	for _, p := range l.Partitions {
@@ -43,6 +44,25 @@ func linkProblems(l replicator.LinkStatus, problem func(part, state, format stri
 	if refused > 0 {
 		problem(part, string(replicator.SessionRefused), "it does not take what comes next of %d partitions, such as offset %d of partition %d of %s: %s; nothing flows there until it does. 'rhumb link retry' tries at once, 'rhumb link skip' leaves it out",
 			refused, example.Refused.At, example.Partition, example.Topic.Short(), example.Refused.Text)
+	}
+}
+
+// unmadeTold is after how long a topic that a peer announces should be here.
+const unmadeTold = 10 * time.Second
+
+// unmadeProblems tells of topics that the peer has and that cannot be had here as the
+// peer has them.
+func unmadeProblems(l replicator.LinkStatus, problem func(part, state, format string, args ...any)) {
+	part := "link " + string(l.Peer)
+	for _, u := range l.Unmade {
+		switch {
+		case time.Since(u.Since) < unmadeTold:
+		case u.Unheard:
+			problem(part, "deletion not heard", "%d topics were deleted in the mesh, such as %s, of which only %s has heard: this region's configuration store has not told. Until it does producers are served here, and what they publish goes with the topic",
+				u.Topics, u.Example.Short(), l.Peer)
+		default:
+			problem(part, "topics not made", "%d topics of %s cannot be made or grown here, such as %s: %s; their records do not come until they can", u.Topics, l.Peer, u.Example.Short(), u.Why)
+		}
 	}
 }
 

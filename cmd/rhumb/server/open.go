@@ -27,6 +27,7 @@ func (s *Server) open(ctx context.Context) error {
 	}{
 		{stepCerts, s.openCerts},
 		{"addresses", s.bindChosen},
+		{stepDir, s.makeDataDir},
 		{stepStore, s.openView},
 		{stepTrust, s.checkCertificate},
 		{stepStorage, s.openStorage},
@@ -49,10 +50,9 @@ func (s *Server) open(ctx context.Context) error {
 	return nil
 }
 
+func (s *Server) makeDataDir(context.Context) error { return vfs.MakeDir(s.opts.FS, s.cfg.DataDir) }
+
 func (s *Server) openView(ctx context.Context) error {
-	if err := vfs.MakeDir(s.opts.FS, s.cfg.DataDir); err != nil {
-		return err
-	}
 	keeper := s.opts.Keeper
 	if keeper == nil {
 		keeper = configstore.FileKeeper(filepath.Join(s.cfg.DataDir, "config.json"))
@@ -84,7 +84,7 @@ func (s *Server) openStorage(context.Context) error {
 	store, err := storage.Open(storage.Config{
 		FS: s.opts.FS, Dir: s.cfg.DataDir, Mesh: s.room.view.Mesh().UUID, Shards: s.cfg.Shards,
 		Durability: durabilities[s.cfg.Durability], FlushInterval: s.cfg.FlushInterval.Std(),
-		FileSize: int64(l.LogFile), TailCache: int64(l.TailCache),
+		Direct: s.cfg.LogWrites == config.LogWritesDirect, FileSize: int64(l.LogFile), TailCache: int64(l.TailCache),
 		StateCache: int64(l.StateCache), StateMemTable: int64(l.StateMemtable),
 		CompactKeys: int64(l.CompactionKeys), CompactRate: int64(l.CompactionRate),
 		MinFree: s.minFree(), Reserve: orNone(int64(l.DiskReserve)),
@@ -142,6 +142,9 @@ func (s *Server) register(ctx context.Context) error {
 	switch {
 	case err == nil:
 		s.room.self = stored
+		if err := s.room.view.Refresh(ctx); err != nil { // so that the next start knows it, with the store away
+			s.log.Warn("what was registered is not in the last good copy yet", "err", err)
+		}
 		return nil
 	case s.wasRemoved(data):
 		return s.removedError(data)

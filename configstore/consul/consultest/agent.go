@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -167,6 +168,17 @@ func (a *Agent) Kill() {
 	a.life.cmd.Process.Kill() // an error means that it has ended
 	<-a.life.done
 	a.life = nil
+}
+
+// Freeze stops the agent where it is, as a machine does that hangs: connections are
+// taken, and nothing is answered, until thaw.
+func (a *Agent) Freeze() (thaw func()) {
+	a.t.Helper()
+	p := a.life.cmd.Process
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		a.t.Fatal(err)
+	}
+	return func() { p.Signal(syscall.SIGCONT) } // an error means that it has ended
 }
 
 // Snapshot saves the state of the agent; restore takes it back to that state, as an

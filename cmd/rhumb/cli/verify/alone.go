@@ -3,7 +3,6 @@ package verify
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
@@ -110,18 +109,6 @@ func nextBatch(s Stream) (*api.DigestBatch, error) {
 			return line.Batch, nil
 		}
 	}
-}
-
-// lostTail tells of what one side has more than the other of a life that is gone:
-// hi is up to where both account for it.
-func (j *job) lostTail(ctx context.Context, hi rhumb.Offset) error {
-	for i := range j.at {
-		if err := j.countAlone(ctx, i, hi); err != nil {
-			return err
-		}
-	}
-	j.out.Note = fmt.Sprintf("an earlier life of %s, which has it no more: no link brings the rest of it from one to the other", j.originName())
-	return nil
 }
 
 // skip concludes a life of which nothing can be compared.

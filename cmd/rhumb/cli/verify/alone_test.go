@@ -65,3 +65,67 @@ func TestEarlierLifeOfAThirdRegionIsIncomplete(t *testing.T) {
 	want(t, run(true), Incomplete, "origin us incomplete compared 0-4 records 5", "an earlier life of us, which has it no more")
 	want(t, run(false), Equal, "origin us equal compared 0-4 records 5 late map[eu:3]")
 }
+
+// In a fan-in from us and eu to ap, eu lacks nothing of what us published before it
+// lost its disk, as it lacked nothing before that: no edge ever was to bring it.
+func TestEarlierLifeThatNoEdgeCarriesIsNotCompared(t *testing.T) {
+	m := newMesh(t)
+	e := func(from, to rhumb.RegionName) admin.Edge {
+		return admin.Edge{Tenant: "public", Namespace: "default", From: from, To: to}
+	}
+	var entries []admin.RegionEntry
+	for i, name := range []rhumb.RegionName{"us", "eu", "ap"} {
+		entries = append(entries, admin.RegionEntry{Name: name, Number: rhumb.RegionNumber(i + 1), State: "active"})
+	}
+	run := func(edges ...admin.Edge) Report {
+		t.Helper()
+		for _, r := range []*admintest.Region{m.us, m.eu, m.ap} {
+			r.SetMesh(entries, edges)
+		}
+		third := func(context.Context, rhumb.RegionName) (Source, error) { return m.api[m.us], nil }
+		r, err := Run(t.Context(), Options{A: m.api[m.eu], B: m.api[m.ap], Third: third})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	fanIn, mesh := []admin.Edge{e("us", "ap"), e("eu", "ap")}, []admin.Edge{e("us", "ap"), e("us", "eu"), e("eu", "ap")}
+	receiveEarlier(m.ap, 0, 5)
+	want(t, run(fanIn...), Equal, "origin us skipped", "no edge brings records of us to eu")
+	want(t, run(mesh...), Incomplete, "an earlier life of us: eu holds nothing of it")
+
+	receiveEarlier(m.eu, 0, 5) // an edge was there once
+	receiveEarlier(m.ap, 5, 3)
+	r := run(fanIn...)
+	want(t, r, Equal, "origin us equal compared 0-4 records 5", "3 records of us that ap has are not compared: no edge carries them to eu")
+	if r.Origins[0].Uncarried["eu"] != 3 {
+		t.Errorf("eu lacks %+v", r.Origins)
+	}
+	want(t, run(mesh...), Incomplete, "an earlier life of us, which has it no more")
+}
+
+// What a region had published before somebody deleted the topic there alone reaches
+// nobody any more: the region that lacks some of it is not late.
+func TestDeletedAtItsOriginIsIncomplete(t *testing.T) {
+	m := newMesh(t)
+	publish(m.us, 4, 6)
+	for _, n := range []*admintest.Region{m.eu, m.ap} {
+		log(n).CopyFrom(log(m.us))
+	}
+	publish(m.us, 3)
+	log(m.eu).CopyFrom(log(m.us))
+	run := func() Report {
+		t.Helper()
+		third := func(context.Context, rhumb.RegionName) (Source, error) { return m.api[m.us], nil }
+		r, err := Run(t.Context(), Options{A: m.api[m.eu], B: m.api[m.ap], Third: third})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	want(t, run(), Equal, "late map[ap:3]")
+	if err := m.us.DeleteTopic(t.Context(), topic("t"), "region", true); err != nil {
+		t.Fatal(err)
+	}
+	want(t, run(), Incomplete, "us, which has it no more")
+}

@@ -17,8 +17,8 @@ type place struct {
 // closed, at an end: an operator did that after a region came back with an old copy
 // of its data. What a region has of such a life behind its end, its origin has
 // forgotten or named anew; regions may differ there, and nothing brings them
-// together. Others are gone: their region lost its disk. What others hold of them
-// goes nowhere.
+// together. Others are gone: their region lost its disk, or somebody deleted the topic
+// there alone. What others hold of them goes back to it and nowhere else.
 //
 // A life of A or B is in their own figures. One of a third region is asked there,
 // if a partition holds several lives of that region, or A and B do not account for
@@ -50,9 +50,13 @@ func (r *runner) earlier(ctx context.Context, t rhumb.Topic, m measured) (ends m
 		if err != nil {
 			continue
 		}
-		if d, err := side.Describe(ctx, t); err == nil {
+		d, err := side.Describe(ctx, t)
+		switch {
+		case err == nil:
 			note(ends, d)
 			lost(gone, d, name, m)
+		case rhumb.KindOf(err) == rhumb.KindNotFound: // it was deleted in that region alone
+			forgotten(gone, name, m)
 		}
 	}
 	return ends, gone
@@ -70,6 +74,19 @@ func lost(gone map[place]bool, its api.TopicDetail, name rhumb.RegionName, m mea
 				key := life{o.Region, o.Life}
 				if own, known := origin(its, n, key); o.RegionName == name && !(known && (own.Own || own.Closed)) {
 					gone[place{n, key}] = true
+				}
+			}
+		}
+	}
+}
+
+// forgotten takes all lives that A or B know of a region that has the topic no more.
+func forgotten(gone map[place]bool, name rhumb.RegionName, m measured) {
+	for i := range m.follow {
+		for n, log := range m.follow[i].Logs {
+			for _, o := range log.Origins {
+				if o.RegionName == name {
+					gone[place{n, life{o.Region, o.Life}}] = true
 				}
 			}
 		}

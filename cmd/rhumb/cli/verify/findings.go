@@ -105,6 +105,7 @@ type Origin struct {
 	Uncarried map[string]int64   `json:"uncarried,omitempty"`  // by region: records that it lacks, and no edge brings to it
 	NoEdgeTo  rhumb.RegionName   `json:"no_edge_to,omitempty"` // the region that holds nothing of it since no edge brings it there
 	Alone     map[string]int64   `json:"alone,omitempty"`      // by region: records of an earlier life that it holds and no link brings to the other one
+	Overtaken bool               `json:"overtaken,omitempty"`  // retention dropped so much of it while it was compared that nothing is proven
 	Findings  []Finding          `json:"findings"`
 	Explained []Explained        `json:"explained"`
 	Note      string             `json:"note,omitempty"`

@@ -3,6 +3,8 @@ package verify
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -21,9 +23,10 @@ type job struct {
 	m         measured
 	strict    bool // late is unknown: the caller waited for it in vain
 
-	at     [2]api.Origin // what each side accounts for
-	source int           // the side whose own life it is, -1 if neither
-	owed   bool          // an edge has something to bring of it
+	at     [2]api.Origin   // what each side accounts for
+	source int             // the side whose own life it is, -1 if neither
+	owed   bool            // an edge has something to bring of it
+	floors [2]rhumb.Offset // what each side vouched for nothing up to when it was measured
 	out    Origin
 }
 
@@ -31,6 +34,7 @@ func (j *job) run(ctx context.Context) error {
 	j.out = Origin{Topic: j.topic.String(), Partition: int32(j.partition), Region: j.key.region, Life: j.key.life,
 		Compared: Range{0, -1}, Findings: []Finding{}, Explained: []Explained{}}
 	known := j.figures()
+	j.floors = [2]rhumb.Offset{j.at[0].Floor, j.at[1].Floor}
 	if known != [2]bool{true, true} {
 		return j.oneSided(ctx, known)
 	}
@@ -50,14 +54,14 @@ func (j *job) run(ctx context.Context) error {
 			j.skip()
 			return nil
 		}
-	} else if j.gone() {
-		if err := j.lostTail(ctx, hi); err != nil {
-			return err
-		}
 	}
 	if hi < 0 && j.gone() {
+		j.noteUncarried()
 		j.skip()
 		return nil
+	}
+	if hi < 0 && max(j.at[0].LastRecord, j.at[1].LastRecord) < 0 {
+		return nil // nothing was ever published in it: nobody may have asked for it
 	}
 	if hi < 0 {
 		j.nothingYet()
@@ -68,15 +72,17 @@ func (j *job) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(t.found) > 0 {
+		whole := true
+		if len(t.found) > 0 || t.records == 0 {
 			if err := j.refresh(ctx); err != nil {
 				return err
 			}
-			if !t.refloor([2]rhumb.Offset{j.at[0].Floor, j.at[1].Floor}) && try < maxTries {
-				continue
-			}
+			whole = t.refloor([2]rhumb.Offset{j.at[0].Floor, j.at[1].Floor})
 		}
-		j.conclude(t, hi)
+		if !whole && try < maxTries {
+			continue
+		}
+		j.conclude(t, hi, whole)
 		return nil
 	}
 }
@@ -114,10 +120,10 @@ func (j *job) oneSided(ctx context.Context, known [2]bool) error {
 	switch {
 	case last < 0:
 		return nil // nothing was ever published in it
-	case j.key.region == lacking.Number || j.gone():
+	case j.key.region == lacking.Number || j.gone() && j.carried(lacks):
 		j.out.Note = fmt.Sprintf("an earlier life of %s: %s holds nothing of it, and no link brings it there", j.originName(), lacking.Name)
 		if j.key.region == lacking.Number && j.carried(lacks) {
-			j.out.Note = fmt.Sprintf("an earlier life of %s: %s holds nothing of it yet; if it was replaced, the edges that lead to it bring it back", j.originName(), lacking.Name)
+			j.out.Note = fmt.Sprintf("an earlier life of %s: %s holds nothing of it yet; if it was replaced, the edges that lead to it bring it back, if the topic was deleted and made again there alone, nothing does", j.originName(), lacking.Name)
 		}
 		if err := j.countAlone(ctx, has, rhumb.NoOffset); err != nil {
 			return err
@@ -220,15 +226,46 @@ func (j *job) refresh(ctx context.Context) error {
 	return nil
 }
 
-func (j *job) conclude(t *tally, hi rhumb.Offset) {
+// overtakers names the regions whose retention moved since the life was measured.
+func (j *job) overtakers() string {
+	var all []string
+	for i, floor := range j.floors {
+		if j.at[i].Floor > floor {
+			all = append(all, j.r.names[i])
+		}
+	}
+	return strings.Join(all, " and ")
+}
+
+// onlyLost reports whether all that was found may be what retention dropped meanwhile.
+func onlyLost(all []Finding) bool {
+	return !slices.ContainsFunc(all, func(f Finding) bool { return f.Kind != Missing && f.Kind != Extra })
+}
+
+// conclude tells the result. whole: what retention dropped meanwhile is known range by range.
+func (j *job) conclude(t *tally, hi rhumb.Offset, whole bool) {
 	j.ahead(t)
 	if hi == j.at[0].Watermark && hi == j.at[1].Watermark && j.at[0].Chain != j.at[1].Chain {
 		t.finding(j.copySide(), Different).Detail = fmt.Sprintf("chain values at offset %d are %s and %s", hi, j.at[0].Chain, j.at[1].Chain)
 	}
 	j.out.Findings, j.out.Explained = t.results()
+	for i, n := range t.alone {
+		if n == 0 {
+			continue
+		}
+		if j.out.Alone == nil {
+			j.out.Alone = map[string]int64{}
+		}
+		j.out.Alone[j.r.names[i]] += n
+		j.out.Note = fmt.Sprintf("copies of what %s published differ, and an operator left them so: see 'rhumb gap list'", j.originName())
+	}
 	j.out.Records = t.records
 	j.out.Compared = Range{max(j.at[0].Floor, j.at[1].Floor) + 1, hi}
+	by := j.overtakers()
 	switch {
+	case by != "" && (!whole && onlyLost(j.out.Findings) || t.records == 0 && len(j.out.Findings) == 0 && len(j.out.Explained) > 0):
+		j.out.State, j.out.Overtaken = Unknown, true
+		j.out.Note = fmt.Sprintf("retention in %s overtook the comparison, and dropped what was being compared: run it again, or with a longer retention of the topic if that does not help", by)
 	case len(j.out.Findings) > 0:
 		j.out.State = Differs
 	case t.records == 0 && len(j.out.Explained) > 0:
@@ -245,9 +282,7 @@ func (j *job) conclude(t *tally, hi rhumb.Offset) {
 	default:
 		j.out.State = Equal
 	}
-	if j.out.Note == "" && len(j.out.Uncarried) > 0 {
-		j.out.Note = j.uncarriedNote()
-	}
+	j.noteUncarried()
 	j.r.report.add(j.out)
 }
 

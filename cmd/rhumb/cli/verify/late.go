@@ -35,10 +35,13 @@ func inherits(edges api.EdgeList, t rhumb.Topic, from, to rhumb.RegionName) bool
 // late if an edge brings it, else it is not compared.
 func (j *job) behind(ctx context.Context) error {
 	for i := range j.at {
-		if j.at[1-i].LastRecord <= j.at[i].Watermark || i == j.source || j.gone() {
+		if j.at[1-i].LastRecord <= j.at[i].Watermark || i == j.source {
 			continue
 		}
 		switch {
+		case j.gone() && j.carried(i): // what it lacks will not come
+			j.out.Note = fmt.Sprintf("an earlier life of %s, which has it no more: no link brings the rest of it from one to the other", j.originName())
+			return j.countAlone(ctx, 1-i, j.at[i].Watermark)
 		case j.carried(i):
 			return j.countLate(ctx, i, j.at[i].Watermark)
 		case j.key.region == j.r.info[i].Number:
@@ -96,6 +99,13 @@ func (j *job) returning() bool {
 		}
 	}
 	return false
+}
+
+// noteUncarried says, where nothing else is said, what no edge carries.
+func (j *job) noteUncarried() {
+	if j.out.Note == "" && len(j.out.Uncarried) > 0 {
+		j.out.Note = j.uncarriedNote()
+	}
 }
 
 // uncarriedNote tells what is not compared since no edge leads that way.

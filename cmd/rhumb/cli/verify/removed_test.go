@@ -1,11 +1,14 @@
 package verify
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/broker/admin/admintest"
+	"github.com/rhumbmq/rhumb/internal/codec"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // remove has us and eu forget ap, and joins them by edges of a shape that brings what
@@ -20,6 +23,41 @@ func (m *mesh) remove(brings bool) {
 			}
 		}
 		r.SetMesh([]admin.RegionEntry{{Name: "us", Number: 1, State: "active"}, {Name: "eu", Number: 2, State: "active"}}, edges)
+	}
+}
+
+// Copies of what a removed region published differ, which is told until an operator left
+// them so: then it is said which records only one of them has. What differs before the
+// place where they part is a difference still.
+func TestCopiesLeftApart(t *testing.T) {
+	for _, c := range []struct {
+		from  rhumb.Offset // of the gap; 0: there is none
+		state State
+		us    int64
+	}{{0, Differs, 0}, {2, Incomplete, 3}, {3, Differs, 2}} {
+		m := newMesh(t)
+		m.remove(true)
+		publish(m.ap, 2)
+		log(m.us).CopyFrom(log(m.ap))
+		log(m.eu).CopyFrom(log(m.ap))
+		publish(m.ap, 3)
+		log(m.us).CopyFrom(log(m.ap))
+		last := log(m.us).Batches()[1]
+		for at := rhumb.Offset(2); at < 4; at++ { // eu has two others, of one record each
+			other := last
+			other.Bytes = codec.BuildBatch(codec.NoSender, []codec.PlainRecord{{Timestamp: 1_700_000_000_000, Value: fmt.Append(nil, "other", at)}})
+			other.First, other.Last = at, at
+			log(m.eu).Receive(other)
+		}
+		if c.from > 0 {
+			log(m.eu).Gap(log(m.ap), c.from, 4, rhumb.ReasonDiverged)
+		}
+		r := m.verify(t)
+		want(t, r, c.state)
+		o := r.Origins[len(r.Origins)-1] // ap's: the highest number
+		if c.state == Incomplete && (o.Alone["us"] != c.us || o.Alone["eu"] != 2 || o.Records != 2) {
+			t.Errorf("gap from %d: alone %v, equal %d", c.from, o.Alone, o.Records)
+		}
 	}
 }
 

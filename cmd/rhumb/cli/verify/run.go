@@ -62,6 +62,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		}
 		r.info[i] = info
 		r.names[i] = string(info.Name)
+		r.sides[i] = named{side, r.names[i]}
 	}
 	a, b := r.info[0], r.info[1]
 	switch {
@@ -217,7 +218,7 @@ func (r *runner) topic(ctx context.Context, p pair) error {
 	name := p.name.Short()
 	for i, t := range p.at {
 		if t == nil {
-			r.report.problem(name, "is not in region %s: it is not created there yet, or not replicated to it", r.names[i])
+			r.report.problem(name, "is not in region %s: it is not created there yet, not replicated to it, or deleted there alone", r.names[i])
 			return nil
 		}
 	}
@@ -230,6 +231,10 @@ func (r *runner) topic(ctx context.Context, p pair) error {
 	err := r.partitions(ctx, p)
 	if k := rhumb.KindOf(err); err != nil && (k == rhumb.KindNotFound || k == rhumb.KindFenced) {
 		r.report.problem(name, "changed while it was compared: %v", err)
+		return nil
+	}
+	if rhumb.KindOf(err) == rhumb.KindCorrupt {
+		r.report.problem(name, "cannot be read as a whole: %v", err)
 		return nil
 	}
 	return err

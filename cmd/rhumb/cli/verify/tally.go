@@ -17,6 +17,7 @@ type tally struct {
 	compacted bool            // the topic is compacted: records may be gone on either side
 
 	records   int64
+	alone     [2]int64 // that only one side has, since an operator left copies that differ as they are
 	found     map[findingKey]*Finding
 	explained map[explainedKey]*Finding
 	lates     [2][]lateBatch
@@ -56,6 +57,11 @@ func (t *tally) findingOf(k findingKey) *Finding {
 func (t *tally) equal(records int64) { t.records += records }
 
 func (t *tally) differ(r Range, records int64, detail string) {
+	if detail == "" && t.leftApart(r) {
+		t.alone[0] += records
+		t.alone[1] += records
+		return
+	}
 	side := 1 // where it is told: in the copy
 	if t.source == 1 {
 		side = 0
@@ -71,6 +77,10 @@ func (t *tally) differ(r Range, records int64, detail string) {
 // for nothing there, else missing there, or extra here if the other one is where
 // they would have been published.
 func (t *tally) lone(side int, r Range, records int64) {
+	if t.leftApart(r) {
+		t.alone[side] += records
+		return
+	}
 	other := 1 - side
 	floor := t.floors[other]
 	if r.From <= floor {
@@ -90,6 +100,14 @@ func (t *tally) lone(side int, r Range, records int64) {
 	default:
 		t.finding(other, Missing).add(r, records)
 	}
+}
+
+// leftApart reports whether a gap of either side says of a range that the copies of it
+// differ and were left so. It begins where they part.
+func (t *tally) leftApart(r Range) bool {
+	return slices.ContainsFunc(slices.Concat(t.gaps[0], t.gaps[1]), func(g api.Gap) bool {
+		return g.Reason == rhumb.ReasonDiverged.String() && g.From <= r.From && r.To <= g.To
+	})
 }
 
 // share estimates how many of a batch's records lie in a part of it; it is exact

@@ -123,13 +123,42 @@ func TestRetentionDuringAComparisonIsNoDifference(t *testing.T) {
 	}
 }
 
+// Retention drops all that is being compared of a life: that is told by name, and not as
+// what was dropped before. So it is where it drops more ranges than are kept.
+func TestRetentionThatOvertakesAComparison(t *testing.T) {
+	m := newMesh(t)
+	one := make([]int, 3*maxRanges)
+	for i := range one {
+		one[i] = 1
+	}
+	publish(m.us, one...)
+	log(m.eu).CopyFrom(log(m.us))
+	eu := &scripted{Source: m.api[m.eu], before: func(n int) {
+		if n == 2 { // the last look at figures before the logs are compared; us's were taken
+			log(m.us).Trim(3 * maxRanges)
+		}
+	}}
+	r, err := Run(t.Context(), Options{A: eu, B: m.api[m.us]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, r, Unknown, "retention in us overtook the comparison")
+	if !r.Origins[0].Overtaken {
+		t.Errorf("%+v", r.Origins[0])
+	}
+	r = m.verify(t)
+	if len(r.Origins) == 0 || r.Origins[0].Overtaken {
+		t.Errorf("what was dropped before is told as dropped meanwhile: %+v", r.Origins)
+	}
+}
+
 func TestRecreatedTopicDuringAComparisonIsUnknown(t *testing.T) {
 	m := filled(t)
 	us := &scripted{Source: m.api[m.us], before: func(n int) {
 		if n != 2 {
 			return
 		}
-		if err := m.eu.DeleteTopic(t.Context(), topic("t"), ""); err != nil {
+		if err := m.eu.DeleteTopic(t.Context(), topic("t"), "", false); err != nil {
 			t.Error(err)
 		}
 		if _, err := m.eu.CreateTopic(t.Context(), topic("t"), 1, nil); err != nil {

@@ -297,7 +297,7 @@ func TestUnknownWhereNothingCanBeCompared(t *testing.T) {
 	})
 	t.Run("topic is not there", func(t *testing.T) {
 		m := newMesh(t)
-		if err := m.eu.DeleteTopic(t.Context(), topic("t"), ""); err != nil {
+		if err := m.eu.DeleteTopic(t.Context(), topic("t"), "", false); err != nil {
 			t.Fatal(err)
 		}
 		want(t, m.verify(t), Unknown, "is not in region eu")

@@ -1,0 +1,325 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TestManyTopics makes thousands of topics in one region, writes a batch to each and
+// waits until the other region has them; then both are idle, killed and started again,
+// and a part of the topics get a record a second each. It measures what all that costs.
+// MANY_TOPICS=50000 (make many-topics) says how many; without it there are few, which
+// shows that it works, and no figure is judged.
+func TestManyTopics(t *testing.T) {
+	m := &many{n: 300}
+	if n, err := strconv.Atoi(os.Getenv("MANY_TOPICS")); err == nil && n > 0 {
+		m.n, m.judged = n, true
+	} else if testing.Short() {
+		t.Skip("starts processes")
+	}
+	m.Mesh = Start(t, "us", "eu")
+	m.wait = 10 * time.Minute
+	m.create()
+	m.write()
+	if m.judged {
+		m.idle()
+	}
+	m.restart()
+	m.live()
+}
+
+// many is a mesh with many topics.
+type many struct {
+	*Mesh
+	n      int
+	judged bool
+	wait   time.Duration // for each step
+}
+
+func manyTopic(i int) string { return fmt.Sprintf("many-%06d", i) }
+
+// each calls fn for ranges of so many topics, several at the same time.
+func (m *many) each(size, together int, fn func(ctx context.Context, from, to int) error) {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), m.wait)
+	defer cancel()
+	var next, failed atomic.Int64
+	var all sync.WaitGroup
+	for range together {
+		all.Go(func() {
+			for from := int(next.Add(int64(size))) - size; from < m.n; from = int(next.Add(int64(size))) - size {
+				if err := fn(ctx, from, min(from+size, m.n)); err != nil && failed.Add(1) == 1 {
+					m.t.Errorf("topics from %d on: %v", from, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if failed.Load() > 0 {
+		m.t.FailNow()
+	}
+}
+
+func (m *many) create() {
+	began, used := time.Now(), m.cpu()
+	adm := kadm.NewClient(Client(m.t, m.Regions[0].Kafka))
+	adm.SetTimeoutMillis(int32(m.wait.Milliseconds()))
+	m.each(1000, 4, func(ctx context.Context, from, to int) error {
+		names := make([]string, 0, to-from)
+		for i := from; i < to; i++ {
+			names = append(names, manyTopic(i))
+		}
+		made, err := adm.CreateTopics(ctx, 1, -1, nil, names...)
+		if err != nil {
+			return err
+		}
+		return made.Error()
+	})
+	m.figure("created", m.n, began, used)
+}
+
+// write publishes a batch of one record to each topic, and waits for the copies.
+func (m *many) write() {
+	began, used := time.Now(), m.cpu()
+	m.each(1000, 4, func(ctx context.Context, from, to int) error {
+		c, err := kgo.NewClient(kgo.SeedBrokers(m.Regions[0].Kafka), kgo.ProducerLinger(5*time.Millisecond), kgo.MetadataMinAge(50*time.Millisecond))
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		records := make([]*kgo.Record, 0, to-from)
+		for i := from; i < to; i++ {
+			records = append(records, &kgo.Record{Topic: manyTopic(i), Value: make([]byte, 100)})
+		}
+		return c.ProduceSync(ctx, records...).FirstErr()
+	})
+	m.figure("written", m.n, began, used)
+	Await(m.t, m.wait, "all are in the other region", func() bool { return m.records(1) >= m.n })
+	m.figure("written and copied", m.n, began, used)
+}
+
+// records counts what a region has in all topics.
+func (m *many) records(region int) int {
+	var total atomic.Int64
+	c := Client(m.t, m.Regions[region].Kafka)
+	defer c.Close()
+	m.each(5000, 1, func(ctx context.Context, from, to int) error {
+		req := kmsg.NewPtrListOffsetsRequest()
+		req.ReplicaID = -1
+		for i := from; i < to; i++ {
+			t, p := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
+			t.Topic, p.Timestamp, p.CurrentLeaderEpoch = manyTopic(i), -1, -1
+			t.Partitions = append(t.Partitions, p)
+			req.Topics = append(req.Topics, t)
+		}
+		resp, err := c.SeedBrokers()[0].RetriableRequest(ctx, req)
+		if err != nil {
+			return err
+		}
+		for _, t := range resp.(*kmsg.ListOffsetsResponse).Topics {
+			for _, p := range t.Partitions {
+				if p.ErrorCode == 0 {
+					total.Add(p.Offset)
+				}
+			}
+		}
+		return nil
+	})
+	return int(total.Load())
+}
+
+// figure tells how long something took.
+func (m *many) figure(what string, n int, began time.Time, used []float64) {
+	took, now := time.Since(began), m.cpu()
+	m.note("%s: %d in %s, %.0f a second; CPU seconds: us %.1f, eu %.1f", what, n, took.Round(time.Millisecond), float64(n)/took.Seconds(),
+		now[0]-used[0], now[1]-used[1])
+}
+
+// cpu gives the CPU seconds of the regions' processes. They are asked of Linux, in
+// ticks of 10 ms: a scrape of metrics looks at each partition, which an idle region
+// would not be idle with.
+func (m *many) cpu() (all []float64) {
+	for _, r := range m.Regions {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.Process().PID()))
+		if err != nil {
+			all = append(all, m.metric(r, "process_cpu_seconds_total"))
+			continue
+		}
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		user, _ := strconv.ParseFloat(fields[11], 64)
+		system, _ := strconv.ParseFloat(fields[12], 64)
+		all = append(all, (user+system)/100)
+	}
+	return all
+}
+
+func (m *many) metric(r *Region, name string) float64 {
+	v, err := metricsOf(r)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return v[name]
+}
+
+// idle measures regions in which nothing happens.
+func (m *many) idle() {
+	const watch = 30 * time.Second
+	busy := func() float64 {
+		before := m.cpu()
+		<-time.After(watch)
+		after := m.cpu()
+		return max(after[0]-before[0], after[1]-before[1]) / watch.Seconds() * 100
+	}
+	share := 100.0
+	Await(m.t, m.wait, "the regions become idle", func() bool { share = busy(); return share < 4 })
+	for i, r := range m.Regions {
+		began, used := time.Now(), m.cpu()
+		resp, err := http.Get("http://" + r.Admin + "/metrics")
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		size, _ := io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		scrape, after := time.Since(began), m.cpu()
+		s, err := sampleOf(r)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		m.note("%s idle: %.1f %% of a core at most, %.0f MB resident, %.0f open files, %.0f goroutines; a scrape is %d KB in %s and takes %.2f CPU s", r.Name, share,
+			s.rss/1e6, s.files, s.goroutines, size/1000, scrape.Round(time.Millisecond), after[i]-used[i])
+		if s.rss > 1e9 || s.files > 900 {
+			m.t.Errorf("%s has %.0f MB resident and %.0f open files", r.Name, s.rss/1e6, s.files)
+		}
+	}
+}
+
+// restart kills each region, and starts it again until a client's record is taken.
+func (m *many) restart() {
+	for i, r := range m.Regions {
+		m.Kill(r.Name)
+		began := time.Now()
+		m.launch(r)
+		m.awaitReady(r)
+		ready := time.Since(began)
+		ctx, cancel := context.WithTimeout(context.Background(), m.wait)
+		err := Client(m.t, r.Kafka).ProduceSync(ctx, &kgo.Record{Topic: manyTopic(m.n - 1), Value: []byte("again")}).FirstErr()
+		cancel()
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		m.note("%s was killed: ready after %s, a record is taken after %s", r.Name, ready.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+		if got := m.records(i); got < m.n {
+			m.t.Errorf("%s has %d records of %d", r.Name, got, m.n)
+		}
+	}
+}
+
+// live publishes a record a second to each of a fifth of the topics, and measures when
+// it is read in the other region.
+func (m *many) live() {
+	n, length := max(1, m.n/5), 30*time.Second
+	if !m.judged {
+		length = 3 * time.Second
+	}
+	lags := &lagList{}
+	parts := map[string]map[int32]kgo.Offset{}
+	for i := range n {
+		parts[manyTopic(i)] = map[int32]kgo.Offset{0: kgo.NewOffset().AtEnd()}
+	}
+	reader := Client(m.t, m.Regions[1].Kafka, kgo.ConsumePartitions(parts), kgo.FetchMaxWait(time.Second))
+	ctx, cancel := context.WithCancel(context.Background())
+	var reads sync.WaitGroup
+	defer reads.Wait()
+	defer cancel()
+	reads.Go(func() {
+		for ctx.Err() == nil {
+			reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+				if len(r.Value) == 100 {
+					lags.add(time.Duration(time.Now().UnixNano() - int64(binary.BigEndian.Uint64(r.Value))))
+				}
+			})
+		}
+	})
+	writer := Client(m.t, m.Regions[0].Kafka, kgo.ProducerLinger(2*time.Millisecond), kgo.MaxBufferedRecords(4*n))
+	warm := length / 3
+	sent := m.publish(writer, n, length, warm, lags)
+	Await(m.t, m.wait, "all records are read", func() bool { return lags.count() >= sent })
+	m.note("%d topics, a record a second each: lag p50 %s, p99 %s, most %s of %d records", n, lags.at(0.5), lags.at(0.99), lags.at(1), sent)
+}
+
+// publish goes round the topics, one record a second for each. What comes after warm
+// counts; it gives how many those are.
+func (m *many) publish(c *kgo.Client, n int, length, warm time.Duration, lags *lagList) (counted int) {
+	began, sent := time.Now(), 0
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for now := range tick.C {
+		if now.Sub(began) > length {
+			break
+		}
+		for due := int(now.Sub(began).Seconds() * float64(n)); sent < due; sent++ {
+			v := make([]byte, 100)
+			at := time.Now()
+			if at.Sub(began) < warm {
+				v = v[:99] // not counted
+			} else {
+				counted++
+			}
+			binary.BigEndian.PutUint64(v, uint64(at.UnixNano()))
+			c.Produce(context.Background(), &kgo.Record{Topic: manyTopic(sent % n), Value: v}, func(_ *kgo.Record, err error) {
+				if err != nil {
+					m.t.Errorf("a record was refused: %v", err)
+				}
+			})
+		}
+	}
+	if err := c.Flush(context.Background()); err != nil {
+		m.t.Fatal(err)
+	}
+	return counted
+}
+
+// lagList keeps how long records took.
+type lagList struct {
+	mu  sync.Mutex
+	all []time.Duration
+}
+
+func (l *lagList) add(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, d)
+}
+
+func (l *lagList) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all)
+}
+
+// at gives the lag that a share of the records did not exceed.
+func (l *lagList) at(share float64) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.all) == 0 {
+		return 0
+	}
+	slices.Sort(l.all)
+	return l.all[int(share*float64(len(l.all)-1))].Round(100 * time.Microsecond)
+}
