@@ -60,9 +60,6 @@ func (j *job) run(ctx context.Context) error {
 		j.skip()
 		return nil
 	}
-	if hi < 0 && max(j.at[0].LastRecord, j.at[1].LastRecord) < 0 {
-		return nil // nothing was ever published in it: nobody may have asked for it
-	}
 	if hi < 0 {
 		j.nothingYet()
 		return nil
@@ -148,6 +145,9 @@ func (j *job) oneSided(ctx context.Context, known [2]bool) error {
 		if err := j.countLate(ctx, lacks, rhumb.NoOffset); err != nil {
 			return err
 		}
+		if j.empty(has) {
+			return nil
+		}
 		j.out.Note = fmt.Sprintf("nothing of it has reached %s yet: see 'rhumb link list', or use --wait", lacking.Name)
 	}
 	j.r.report.add(j.out)
@@ -161,10 +161,21 @@ func (j *job) originName() string {
 	return string(j.out.Name)
 }
 
+// empty reports whether a side knows that nothing was published in the life as far
+// as it accounts for it, after what the other side lacks was counted: a region whose
+// log holds only what others published says so to each peer at a time of its own.
+func (j *job) empty(has int) bool {
+	return len(j.out.Late)+len(j.out.Alone)+len(j.out.Uncarried) == 0 && has != j.source && j.at[has].Floor < 0
+}
+
 // nothingYet tells of a life of which one side accounts for nothing.
 func (j *job) nothingYet() {
-	if j.at[0].LastRecord < 0 && j.at[1].LastRecord < 0 {
-		return
+	has := 0
+	if j.at[1].LastRecord >= 0 {
+		has = 1
+	}
+	if j.at[has].LastRecord < 0 || j.empty(has) {
+		return // nobody may have asked for it
 	}
 	j.out.State = Unknown
 	j.out.Note = "nothing of it has arrived yet: see 'rhumb link list', or use --wait"

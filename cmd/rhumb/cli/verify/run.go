@@ -241,14 +241,7 @@ func (r *runner) topic(ctx context.Context, p pair) error {
 }
 
 func (r *runner) partitions(ctx context.Context, p pair) error {
-	caughtUp := true
-	if r.opt.Wait > 0 {
-		var err error
-		if caughtUp, err = r.await(ctx, p.name); err != nil {
-			return err
-		}
-	}
-	m, err := r.measure(ctx, p.name)
+	m, caughtUp, err := r.settled(ctx, p.name)
 	if err != nil {
 		return err
 	}
@@ -332,16 +325,43 @@ func origin(d api.TopicDetail, n int, key life) (api.Origin, bool) {
 	return api.Origin{}, false
 }
 
-// await waits until each side accounts for all that the other side had when it
-// was called, of its own and of third regions; false if the time is over.
-func (r *runner) await(ctx context.Context, t rhumb.Topic) (bool, error) {
+// settled measures a topic after the wait, if there is a time for one; false if that
+// was over first. A life that began meanwhile is waited for, too: one side has heard of
+// it before the other.
+func (r *runner) settled(ctx context.Context, t rhumb.Topic) (measured, bool, error) {
 	start, err := r.measure(ctx, t)
-	if err != nil {
-		return false, err
+	if err != nil || r.opt.Wait <= 0 {
+		return start, true, err
 	}
-	start.ends, start.gone = r.earlier(ctx, t, start)
 	deadline := time.NewTimer(r.opt.Wait)
 	defer deadline.Stop()
+	for {
+		start.ends, start.gone = r.earlier(ctx, t, start)
+		caughtUp, err := r.await(ctx, t, start, deadline.C)
+		if err != nil {
+			return start, false, err
+		}
+		now, err := r.measure(ctx, t)
+		if err != nil || !caughtUp || !now.hasMore(start) {
+			return now, caughtUp, err
+		}
+		start = now
+	}
+}
+
+// hasMore reports whether a side knows of a life that neither knew of before.
+func (m measured) hasMore(before measured) bool {
+	for n := range min(len(m.follow[0].Logs), len(m.follow[1].Logs), len(before.follow[0].Logs), len(before.follow[1].Logs)) {
+		if known := before.lives(n); slices.ContainsFunc(m.lives(n), func(l life) bool { return !slices.Contains(known, l) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// await waits until each side accounts for all that the other side had at start, of its
+// own and of third regions; false if the time is over.
+func (r *runner) await(ctx context.Context, t rhumb.Topic, start measured, deadline <-chan time.Time) (bool, error) {
 	tick := time.NewTicker(waitStep)
 	defer tick.Stop()
 	for now := start; ; {
@@ -351,10 +371,11 @@ func (r *runner) await(ctx context.Context, t rhumb.Topic) (bool, error) {
 		select {
 		case <-ctx.Done():
 			return false, ctx.Err()
-		case <-deadline.C:
+		case <-deadline:
 			return false, nil
 		case <-tick.C:
 		}
+		var err error
 		if now, err = r.measure(ctx, t); err != nil {
 			return false, err
 		}

@@ -205,7 +205,7 @@ func TestWaitEndsWhenBothHaveCaughtUp(t *testing.T) {
 				r := runner{opt: Options{Wait: 5 * time.Second}, sides: [2]Source{us, eu},
 					info:  [2]api.Region{{Name: "us", Number: 1}, {Name: "eu", Number: 2}},
 					edges: api.EdgeList{Edges: []api.Edge{{Tenant: "public", Namespace: "default", From: "us", To: "eu"}}}}
-				got, err := r.await(t.Context(), topic("t"))
+				_, got, err := r.settled(t.Context(), topic("t"))
 				if err != nil || got != c.want || time.Since(began) < c.after || time.Since(began) > c.after+waitStep {
 					t.Errorf("caught up %v (%v) after %s", got, err, time.Since(began))
 				}

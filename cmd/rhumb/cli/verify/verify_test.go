@@ -289,6 +289,18 @@ func TestUnknownWhereNothingCanBeCompared(t *testing.T) {
 		publish(m.us, 2)
 		want(t, m.verify(t), Unknown, "nothing of it has reached eu yet", "late map[eu:2]")
 	})
+	t.Run("one side knows that a third region published nothing", func(t *testing.T) {
+		m := newMesh(t)
+		publish(m.us, 2)
+		log(m.eu).CopyFrom(log(m.us))
+		log(m.ap).CopyFrom(log(m.us))
+		log(m.eu).Account(log(m.ap), 1, -1)
+		want(t, m.verify(t), Equal, "records 2")
+		log(m.us).Account(log(m.ap), -1, -1)
+		want(t, m.verify(t), Equal, "records 2")
+		log(m.eu).Account(log(m.ap), 1, 1) // it may have, and retention dropped it
+		want(t, m.verify(t), Unknown, "nothing of it has arrived yet")
+	})
 	t.Run("all below the floor", func(t *testing.T) {
 		m := newMesh(t)
 		publish(m.us, 2)

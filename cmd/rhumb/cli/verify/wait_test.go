@@ -28,8 +28,36 @@ func TestWaitIncludesThirdRegions(t *testing.T) {
 		}}
 		r := runner{opt: Options{Wait: 5 * time.Second}, sides: [2]Source{us, eu}, edges: apiEdges(),
 			info: [2]api.Region{{Name: "us", Number: 1}, {Name: "eu", Number: 2}}}
-		if got, err := r.await(t.Context(), topic("t")); !got || err != nil || time.Since(began) < 3*time.Second {
+		if _, got, err := r.settled(t.Context(), topic("t")); !got || err != nil || time.Since(began) < 3*time.Second {
 			t.Errorf("caught up %v (%v) after %s", got, err, time.Since(began))
+		}
+	})
+}
+
+// A life that begins while verify waits for another is heard of on one side first.
+func TestWaitIncludesLivesThatBeginMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		after := func(d time.Duration) bool { return time.Since(began) >= d }
+		ap := api.Origin{Region: 3, RegionName: "ap", Watermark: 9, LastRecord: 9}
+		own := api.Origin{Region: 1, RegionName: "us", Own: true, Watermark: 4, LastRecord: 4}
+		side := func(ownAfter, apAfter time.Duration) direct {
+			return direct{log: func() api.TopicDetail {
+				p := api.Partition{Ready: true}
+				if after(ownAfter) {
+					p.Origins = append(p.Origins, own)
+				}
+				if after(apAfter) {
+					p.Origins = append(p.Origins, ap)
+				}
+				return api.TopicDetail{Logs: []api.Partition{p}}
+			}}
+		}
+		r := runner{opt: Options{Wait: 5 * time.Second}, sides: [2]Source{side(0, time.Second), side(2*time.Second, 3*time.Second)}, edges: apiEdges(),
+			info: [2]api.Region{{Name: "us", Number: 1}, {Name: "eu", Number: 2}}}
+		m, got, err := r.settled(t.Context(), topic("t"))
+		if _, knows := origin(m.follow[1], 0, life{region: 3}); !got || err != nil || !knows {
+			t.Errorf("caught up %v (%v) after %s: %+v", got, err, time.Since(began), m.follow[1])
 		}
 	})
 }
