@@ -9,10 +9,11 @@ COUNT ?= 6
 BENCH ?= .
 SOAK ?= 1h
 TOPICS ?= 50000
+STORED ?= 20GiB
 SOURCES := $(shell $(GO) list -f '{{.Dir}}' ./... 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: consul clients compat-tools compat-record help build check test race lint fmt mutants sim bench bench-matrix many-topics soak fuzz cross tidy clean
+.PHONY: consul clients compat-tools compat-record help build check test race lint fmt mutants sim bench bench-matrix many-topics soak restart fuzz cross tidy clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -60,6 +61,9 @@ soak: ## two regions at 70 % of full speed for SOAK=1h, with faults of the link:
 
 many-topics: ## TOPICS=50000 topics in two regions: made, written, copied, idle, restarted, a record a second
 	MANY_TOPICS=$(TOPICS) $(GO) test -count=1 -v -timeout 0 -run 'TestManyTopics$$' ./e2e/process | grep -v '"level"'
+
+restart: ## a region with STORED=20GiB is killed and started again, with and without its state database; TMPDIR says where
+	STORED=$(STORED) $(GO) test -count=1 -v -timeout 0 -run 'TestRestartWithMuchStored$$' ./e2e/process | grep -v '"level"'
 
 bench-matrix: ## the same work on Rhumb and its peers, which it installs: docs/benchmarks.md
 	GO="$(GO)" tools/bench-matrix.sh

@@ -32,7 +32,11 @@ type Mesh struct {
 	t      testing.TB
 	begin  time.Time
 	relays map[string]*relay.Relay // by "a-b"
+	limits string                  // of the regions' files
 }
+
+// smallLimits make files end, and what is read leave memory, with little data.
+const smallLimits = "{log_file: 4MiB, disk_reserve: 4MiB, tail_cache: 1MiB}"
 
 // Region is one region of a mesh.
 type Region struct {
@@ -47,13 +51,19 @@ type Region struct {
 // Start makes a mesh as an operator would and waits until it is ready.
 func Start(t testing.TB, names ...rhumb.RegionName) *Mesh {
 	t.Helper()
-	return start(t, nil, names)
+	return start(t, nil, smallLimits, names)
+}
+
+// StartWithLimits is Start with limits as they stand in the regions' files.
+func StartWithLimits(t testing.TB, limits string, names ...rhumb.RegionName) *Mesh {
+	t.Helper()
+	return start(t, nil, limits, names)
 }
 
 // start is Start for a mesh whose configuration lies in Consul, if agent is not nil.
-func start(t testing.TB, agent *consultest.Agent, names []rhumb.RegionName) *Mesh {
+func start(t testing.TB, agent *consultest.Agent, limits string, names []rhumb.RegionName) *Mesh {
 	t.Helper()
-	m := &Mesh{Consul: agent, t: t, Dir: t.TempDir(), begin: time.Now(), relays: map[string]*relay.Relay{}}
+	m := &Mesh{Consul: agent, t: t, Dir: t.TempDir(), begin: time.Now(), relays: map[string]*relay.Relay{}, limits: limits}
 	offset := porttest.Offset(t, len(names))
 	for i, name := range names {
 		p := config.PortsOf(i, 0)
@@ -160,13 +170,13 @@ listeners:
   - protocol: geo
     bind: "%[4]s"
     tls: {ca: ca.crt, cert: region-%[1]s.crt, key: region-%[1]s.key}
-limits: {log_file: 4MiB, disk_reserve: 4MiB, tail_cache: 1MiB}
+limits: %[6]s
 min_free: {percent: 0, bytes: 64MiB}
 groups: {initial_rebalance_delay: 0s}
 shutdown_grace: 50s
 log: {level: info}
 links:
-`, r.Name, r.Kafka, r.Admin, r.Geo, m.storeConfig())
+`, r.Name, r.Kafka, r.Admin, r.Geo, m.storeConfig(), m.limits)
 	for _, peer := range m.Regions {
 		if peer != r {
 			link, way := m.link(r.Name, peer.Name)
