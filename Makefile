@@ -10,10 +10,11 @@ BENCH ?= .
 SOAK ?= 1h
 TOPICS ?= 50000
 STORED ?= 20GiB
+MEMORY ?= 1m
 SOURCES := $(shell $(GO) list -f '{{.Dir}}' ./... 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: consul clients compat-tools compat-record help build check test race lint fmt mutants sim bench bench-matrix many-topics soak restart fuzz cross tidy clean
+.PHONY: consul clients compat-tools compat-record help build check test race lint fmt mutants sim bench bench-matrix many-topics soak memory restart fuzz cross tidy clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -61,6 +62,9 @@ soak: ## two regions at 70 % of full speed for SOAK=1h, with faults of the link:
 
 many-topics: ## TOPICS=50000 topics in two regions: made, written, copied, idle, restarted, a record a second
 	MANY_TOPICS=$(TOPICS) $(GO) test -count=1 -v -timeout 0 -run 'TestManyTopics$$' ./e2e/process | grep -v '"level"'
+
+memory: ## regions with limits.memory of 512 MiB under every load, each for MEMORY=1m: none ever takes more
+	MEMORY=$(MEMORY) $(GO) test -count=1 -v -timeout 0 -run 'TestMemoryStaysBounded$$' ./e2e/process | grep -v '"level"'
 
 restart: ## a region with STORED=20GiB is killed and started again, with and without its state database; TMPDIR says where
 	STORED=$(STORED) $(GO) test -count=1 -v -timeout 0 -run 'TestRestartWithMuchStored$$' ./e2e/process | grep -v '"level"'

@@ -3,7 +3,8 @@ package kafka
 import (
 	"math/bits"
 	"sync"
-	"sync/atomic"
+
+	"github.com/rhumbmq/rhumb/internal/offheap"
 )
 
 // Bodies of Produce requests are most of what a server allocates, so they are
@@ -28,9 +29,6 @@ type buffer struct {
 	mapped []byte // what unmapRoom takes back, nil if it is not the system's
 }
 
-// mappedBytes counts what mapRoom gave and unmapRoom has not taken back.
-var mappedBytes atomic.Int64
-
 // sizeClass gives the class of buffers for n bytes, and their size.
 func sizeClass(n int64) (class int, size int64) {
 	switch {
@@ -54,7 +52,7 @@ func newBuffer(n int64) *buffer {
 			return b
 		}
 	} else if b := mapRoom(size); b != nil {
-		mappedBytes.Add(size)
+		offheap.Add(size)
 		return &buffer{bytes: b[:n], class: class, mapped: b}
 	}
 	return &buffer{bytes: make([]byte, size)[:n], class: class}
@@ -65,7 +63,7 @@ func (b *buffer) free() {
 	switch {
 	case b == nil:
 	case b.mapped != nil:
-		mappedBytes.Add(-int64(len(b.mapped)))
+		offheap.Add(-int64(len(b.mapped)))
 		unmapRoom(b.mapped)
 		b.bytes, b.mapped = nil, nil
 	case b.class >= 0:

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/internal/offheap"
 )
 
 // Large requests that stall before their last byte hold what is reserved for them and
@@ -21,7 +22,7 @@ func TestI9StalledRequestsHoldTheirBudget(t *testing.T) {
 		}
 		body := frame(produceRequestOf("t", -1, make([]byte, size)), 1)
 		clients := make([]*rawConn, 4)
-		mapped := mappedBytes.Load()
+		mapped := offheap.Held()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		last := make(chan struct{})
@@ -35,7 +36,7 @@ func TestI9StalledRequestsHoldTheirBudget(t *testing.T) {
 		}
 		synctest.Wait()
 		runtime.ReadMemStats(&after)
-		held, heap := mappedBytes.Load()-mapped, int64(after.TotalAlloc-before.TotalAlloc)
+		held, heap := offheap.Held()-mapped, int64(after.TotalAlloc-before.TotalAlloc)
 		if reserved := budget - left(s.requests); reserved < 2*size || held+heap > reserved+reserved/2 {
 			t.Errorf("%d bytes are reserved, %d of the system and %d of the heap were taken", reserved, held, heap)
 		}
@@ -47,8 +48,8 @@ func TestI9StalledRequestsHoldTheirBudget(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if left(s.requests) != budget || mappedBytes.Load() != mapped {
-			t.Errorf("%d bytes of the budget and %d of the system are not given back", budget-left(s.requests), mappedBytes.Load()-mapped)
+		if left(s.requests) != budget || offheap.Held() != mapped {
+			t.Errorf("%d bytes of the budget and %d of the system are not given back", budget-left(s.requests), offheap.Held()-mapped)
 		}
 	})
 }

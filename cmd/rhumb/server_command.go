@@ -32,7 +32,7 @@ func serverCommand() *cobra.Command {
 				return err
 			}
 			log := newLogger(cmd.ErrOrStderr(), cfg.Log)
-			if limit := config.MemoryLimit(); limit > 0 {
+			if limit := cfg.LimitMemory(); limit > 0 {
 				cfg.FitMemory(limit)
 				log.Info("memory is limited", "bytes", limit)
 			}

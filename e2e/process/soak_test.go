@@ -1,12 +1,14 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,7 +30,7 @@ func TestSoak(t *testing.T) {
 	if err != nil || length < time.Minute {
 		t.Skip("set SOAK to how long it may take, such as 10m; at least 1m")
 	}
-	m := Start(t, "us", "eu")
+	m := StartWithLimits(t, fmt.Sprintf("{log_file: 4MiB, disk_reserve: 4MiB, memory: %d}", memoryLimit), "us", "eu")
 	m.soakTopic()
 	s := &soak{m: m, streams: []*stream{newStream(m, "us", "eu"), newStream(m, "eu", "us")}}
 	full := s.fullSpeed(20 * time.Second)
@@ -49,8 +51,13 @@ const (
 	soakTopic      = "soak"
 	soakPartitions = 6
 	soakRecord     = 1024
-	// soakKeep is how much of a partition is kept: more than a fault holds up.
-	soakKeep = "134217728"
+	// soakKeep is how much of a partition is kept.
+	soakKeep = 128 << 20
+	// soakAhead is how many records a stream may be ahead of its reader, far more than
+	// a fault of the link holds up. It is a third of what is kept: regions that were
+	// behind by all of it would hold little but each other's records, and nothing in
+	// both that could be compared.
+	soakAhead = soakKeep / 3 * soakPartitions / soakRecord
 )
 
 func (m *Mesh) soakTopic() {
@@ -58,7 +65,7 @@ func (m *Mesh) soakTopic() {
 	ctx, cancel := context.WithTimeout(context.Background(), Limit)
 	defer cancel()
 	adm := kadm.NewClient(Client(m.t, m.Regions[0].Kafka))
-	if _, err := adm.CreateTopic(ctx, soakPartitions, 1, map[string]*string{"retention.bytes": new(soakKeep)}, soakTopic); err != nil {
+	if _, err := adm.CreateTopic(ctx, soakPartitions, 1, map[string]*string{"retention.bytes": new(strconv.Itoa(soakKeep))}, soakTopic); err != nil {
 		m.t.Fatal(err)
 	}
 	for _, r := range m.Regions {
@@ -145,8 +152,9 @@ type soak struct {
 	seen    map[string][]sample // by region
 }
 
-// sample is what a region says of itself.
-type sample struct{ rss, files, goroutines float64 }
+// sample is what a region says of itself: resident memory, what the last collection
+// of garbage left of the heap, open files and goroutines.
+type sample struct{ rss, live, files, goroutines float64 }
 
 // fullSpeed publishes as fast as it is taken, and gives bytes per second up to the
 // last record's arrival, of all streams together.
@@ -215,7 +223,11 @@ func (s *soak) run(length time.Duration, rate float64) {
 	faults.Go(func() { s.disturb(ctx) })
 	interval := time.Duration(float64(time.Second) * soakRecord * 16 * float64(len(s.streams)) / rate)
 	s.each(func(st *stream) {
-		start, base := time.Now(), int(st.total())
+		start, base, held := time.Now(), int(st.total()), time.Duration(0)
+		defer func() {
+			s.m.note("%c: %.1f MB/s were published, of the time %.0f %% was waiting for the other region", st.mark,
+				float64(int(st.total())-base)*soakRecord/1e6/length.Seconds(), 100*held.Seconds()/length.Seconds())
+		}()
 		for n := 0; ctx.Err() == nil; n++ {
 			wait := time.NewTimer(time.Until(start.Add(time.Duration(n) * interval)))
 			select {
@@ -223,6 +235,8 @@ func (s *soak) run(length time.Duration, rate float64) {
 			case <-ctx.Done():
 				return
 			}
+			waited := st.wait(ctx)
+			start, held = start.Add(waited), held+waited
 			for i := range 16 {
 				st.send(base + n*16 + i)
 			}
@@ -230,6 +244,20 @@ func (s *soak) run(length time.Duration, rate float64) {
 	})
 	faults.Wait()
 	s.m.Heal()
+}
+
+// wait waits while the stream is too far ahead of its reader, and gives how long.
+func (s *stream) wait(ctx context.Context) time.Duration {
+	began := time.Now()
+	if s.total()-s.carried.Load() <= soakAhead {
+		return 0
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for ctx.Err() == nil && s.total()-s.carried.Load() > soakAhead {
+		<-tick.C
+	}
+	return time.Since(began)
 }
 
 // disturb makes faults, and looks at the regions before each.
@@ -269,8 +297,8 @@ func sampleOf(r *Region) (v sample, err error) {
 	if err != nil {
 		return v, err
 	}
-	v = sample{all["process_resident_memory_bytes"], all["process_open_fds"], all["go_goroutines"]}
-	if v.rss == 0 || v.files == 0 || v.goroutines == 0 {
+	v = sample{all["process_resident_memory_bytes"], all["go_gc_heap_live_bytes"], all["process_open_fds"], all["go_goroutines"]}
+	if v.rss == 0 || v.live == 0 || v.files == 0 || v.goroutines == 0 {
 		return v, fmt.Errorf("not all is told: %+v", v)
 	}
 	return v, nil
@@ -325,7 +353,10 @@ func (s *soak) verify() {
 }
 
 // judge compares the last third of the samples with the third before it: what was
-// still warming up is in the first. What grows for ever grows there.
+// still warming up is in the first. What grows for ever grows there. Each third counts
+// with its middle sample: what a fault holds up comes and goes again. Resident memory
+// follows the collector, which lets garbage lie while there is room, so it is held
+// against the limit only.
 func (s *soak) judge() {
 	for region, all := range s.seen {
 		third := len(all) / 3
@@ -333,19 +364,29 @@ func (s *soak) judge() {
 			s.m.t.Logf("%s: too short to tell growth", region)
 			continue
 		}
-		before, after := most(all[third:len(all)-third]), most(all[len(all)-third:])
-		s.m.note("%s: RSS %.0f then %.0f MB, files %.0f then %.0f, goroutines %.0f then %.0f", region,
-			before.rss/1e6, after.rss/1e6, before.files, after.files, before.goroutines, after.goroutines)
-		if after.rss > before.rss*5/4+64e6 || after.files > before.files*5/4+16 || after.goroutines > before.goroutines*5/4+32 {
+		before, after := middle(all[third:len(all)-third]), middle(all[len(all)-third:])
+		peak := slices.MaxFunc(all, func(a, b sample) int { return cmp.Compare(a.rss, b.rss) }).rss
+		s.m.note("%s: live heap %.0f then %.0f MB, files %.0f then %.0f, goroutines %.0f then %.0f, at most %.0f MB resident", region,
+			before.live/1e6, after.live/1e6, before.files, after.files, before.goroutines, after.goroutines, peak/1e6)
+		if after.live > before.live*5/4+24e6 || after.files > before.files*5/4+16 || after.goroutines > before.goroutines*5/4+32 {
 			s.m.t.Errorf("%s grows: %+v, later %+v", region, before, after)
+		}
+		if peak > memoryLimit {
+			s.m.t.Errorf("%s has %.0f MB resident, limits.memory is %.0f MB", region, peak/1e6, float64(memoryLimit)/1e6)
 		}
 	}
 }
 
-// most takes the largest of each figure.
-func most(samples []sample) (m sample) {
-	for _, v := range samples {
-		m = sample{max(m.rss, v.rss), max(m.files, v.files), max(m.goroutines, v.goroutines)}
+// middle takes the median of each figure.
+func middle(samples []sample) sample {
+	of := func(figure func(sample) float64) float64 {
+		all := make([]float64, len(samples))
+		for i, v := range samples {
+			all[i] = figure(v)
+		}
+		slices.Sort(all)
+		return all[len(all)/2]
 	}
-	return m
+	return sample{of(func(v sample) float64 { return v.rss }), of(func(v sample) float64 { return v.live }),
+		of(func(v sample) float64 { return v.files }), of(func(v sample) float64 { return v.goroutines })}
 }

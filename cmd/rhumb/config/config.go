@@ -133,6 +133,7 @@ type Link struct {
 
 // Limits are the budgets in bytes of one node, and a few counts.
 type Limits struct {
+	Memory         Bytes `yaml:"memory" doc:"Memory that the process may take, 256MiB at least: budgets that the file leaves at their defaults are made to fit, and near it memory is collected harder. 0: GOMEMLIMIT, else the memory limit of the control group; without either, no limit."`
 	RequestBytes   Bytes `yaml:"request_bytes" doc:"Largest Kafka request. Above it the connection is closed."`
 	RequestMemory  Bytes `yaml:"request_memory" doc:"Kafka requests in memory, over all connections; at the limit reading waits."`
 	ResponseMemory Bytes `yaml:"response_memory" doc:"Fetched data on its way to clients, over all connections; at the limit fetches wait."`

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+
+	"github.com/rhumbmq/rhumb/internal/offheap"
 )
 
 // fullMemory is the memory with which the budgets have their defaults: they add up to
@@ -39,17 +41,35 @@ func (c *Config) FitMemory(limit int64) {
 	fit(&l.OffsetMemory, d.OffsetMemory, c.Groups.MaxOffsetBytes)
 }
 
-// MemoryLimit gives what the process may take, in bytes: GOMEMLIMIT, else 9/10 of the
-// limit of its control group on Linux, which it makes the Go runtime's. 0: no limit.
-func MemoryLimit() int64 {
-	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
-		return limit
-	}
-	limit := groupLimit(os.DirFS("/"))
+// leastMemory is the least that a region may be given: below it, one request of the
+// default size leaves too little for everything else.
+const leastMemory = 256 << 20
+
+// LimitMemory gives what the process may take for its data, in bytes, and makes it the
+// limit of the Go runtime and of what is held outside its heap: 9/10 of limits.memory
+// or of the limit of its control group on Linux, whichever is less; where the file says
+// nothing, GOMEMLIMIT goes before the group's. A tenth is left for the program itself.
+// 0: no limit.
+func (c *Config) LimitMemory() int64 {
+	limit := memoryLimit(int64(c.Limits.Memory), debug.SetMemoryLimit(-1), groupLimit(os.DirFS("/")))
 	if limit > 0 {
-		debug.SetMemoryLimit(limit)
+		offheap.Limit(limit)
 	}
 	return limit
+}
+
+// memoryLimit chooses between what the file, the environment (math.MaxInt64: nothing)
+// and the control group (0: nothing; a tenth is off already) say.
+func memoryLimit(file, environment, group int64) int64 {
+	switch file = file / 10 * 9; {
+	case file > 0 && group > 0:
+		return min(file, group)
+	case file > 0:
+		return file
+	case environment != math.MaxInt64:
+		return environment
+	}
+	return group
 }
 
 // groupLimit gives 9/10 of the lowest memory limit of the process's control groups,

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"testing"
 	"testing/fstest"
 )
@@ -28,6 +29,30 @@ func TestBudgetsFitTheMemory(t *testing.T) {
 	if l.AppendMemory != 99<<20 || l.RequestMemory != 100<<20 || l.ResponseMemory != 64<<20 || l.LinkMemory != 64<<20 || l.LinkReceive != 32<<20 ||
 		l.TailCache != 16<<20 || l.OffsetMemory != 32<<20 || l.GroupMemory != 16<<20 || l.CompactionKeys != 8<<20 {
 		t.Errorf("%+v", l)
+	}
+}
+
+// TestWhoSaysHowMuchMemory: the file goes before the environment, which goes before the
+// control group; but no file makes a process larger than its group.
+func TestWhoSaysHowMuchMemory(t *testing.T) {
+	for _, c := range []struct{ file, environment, group, want int64 }{
+		{0, math.MaxInt64, 0, 0},
+		{0, math.MaxInt64, 900, 900},
+		{0, 700, 900, 700},
+		{0, 1200, 900, 1200},
+		{1000, 700, 0, 900},
+		{1000, math.MaxInt64, 800, 800},
+		{1000, 5000, 1800, 900},
+	} {
+		if got := memoryLimit(c.file, c.environment, c.group); got != c.want {
+			t.Errorf("file %d, environment %d, group %d: %d, want %d", c.file, c.environment, c.group, got, c.want)
+		}
+	}
+	for text, want := range map[string]bool{"0": true, "512MiB": true, "256MiB": true, "255MiB": false, "-1": false} {
+		_, err := Parse([]byte("region: {name: us}\ndata_dir: d\nlimits: {memory: " + text + "}\n"))
+		if (err == nil) != want {
+			t.Errorf("memory %s: %v", text, err)
+		}
 	}
 }
 

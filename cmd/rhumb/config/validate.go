@@ -119,7 +119,10 @@ func (c *Config) checkLimits() error {
 			return err
 		}
 	}
-	return nil
+	if l.Memory == 0 {
+		return nil
+	}
+	return numberRange{"limits.memory", int64(l.Memory), leastMemory, most, bytesText}.check()
 }
 
 func (c *Config) checkLog() error {
