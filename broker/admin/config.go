@@ -22,8 +22,11 @@ const (
 	maxConsumeCount  = 10_000   // records of one consume answer
 	maxConsumeBytes  = 4 << 20  // keys and values of one consume answer, more for one larger record
 	maxConsumeWait   = 30 * time.Second
-	maxConcurrent    = 256 // requests being answered at once
-	maxDigests       = 8   // digest streams at once: each holds one read of readBytes
+	maxConcurrent    = 256              // requests being answered at once
+	maxHeld          = 32 << 20         // bodies and answers of megabytes in memory, all calls together
+	recordRoom       = 256              // that a record takes of it beside its key and value
+	holdTimeout      = 30 * time.Second // of a call that waits for a part of it
+	maxDigests       = 8                // digest streams at once: each holds one read of readBytes
 	readBytes        = 1 << 20
 	headerTimeout    = 10 * time.Second
 	bodyTimeout      = 60 * time.Second

@@ -137,7 +137,8 @@ func (s *Server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	answer, err := rt.json(r)
+	answer, err := s.answer(rt, rec, r)
+	defer letGo(answer)
 	if rt.change {
 		s.audit(r, who, what, err)
 	}
@@ -147,6 +148,17 @@ func (s *Server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	}
 	rec.extend(writeTimeout)
 	writeJSON(rec, http.StatusOK, answer)
+}
+
+// answer calls what answers the request, once its body may be held in memory.
+func (s *Server) answer(rt route, rec *recorder, r *http.Request) (any, error) {
+	body, err := s.holdBody(rt, r)
+	if err != nil {
+		return nil, err
+	}
+	defer body.release()
+	rec.extend(bodyTimeout)
+	return rt.json(r)
 }
 
 // admit decides whether the request may go on, and takes a slot for it. The

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/version"
 )
@@ -22,9 +24,10 @@ type Server struct {
 	routes   []route
 	metrics  *metrics
 	expander *codec.Expander
-	slots    chan struct{} // requests being answered, at most maxConcurrent
-	digests  chan struct{} // digest streams, at most maxDigests
-	failed   failures      // wrong tokens by address
+	slots    chan struct{}       // requests being answered, at most maxConcurrent
+	digests  chan struct{}       // digest streams, at most maxDigests
+	held     *semaphore.Weighted // of maxHeld bytes
+	failed   failures            // wrong tokens by address
 
 	// stopping ends when Close or Run stops the server, so that streams and long
 	// polls end too; it belongs to no request.
@@ -48,6 +51,7 @@ func New(cfg Config) (*Server, error) {
 		log:      cfg.Logger.With("component", "admin"),
 		slots:    make(chan struct{}, maxConcurrent),
 		digests:  make(chan struct{}, maxDigests),
+		held:     semaphore.NewWeighted(maxHeld),
 		expander: codec.NewExpander(recordLimits),
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())

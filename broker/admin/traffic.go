@@ -124,18 +124,18 @@ func (s *Server) consume(r *http.Request) (any, error) {
 			return nil, rhumb.Errorf(rhumb.KindNotFound, "topic %s was deleted meanwhile", t.Name.Short())
 		}
 	}
-	c := collector{server: s, max: q.max, name: s.namer(), partition: n, from: from, limit: st.Flushed}
-	c.list = api.RecordList{Records: []api.Record{}, Next: from, End: st.Flushed}
-	for !c.full && c.list.Next < st.Flushed {
-		batches, err := s.cfg.Logs.Read(p.Ref, c.list.Next, readBytes)
-		if err != nil {
-			return nil, err
-		}
-		if !c.take(batches) {
-			break
-		}
+	held, err := s.hold(r, maxConsumeBytes)
+	if err != nil {
+		return nil, err
 	}
-	return c.list, c.err
+	c := collector{server: s, max: q.max, name: s.namer(), partition: n, from: from, limit: st.Flushed,
+		list: api.RecordList{Records: []api.Record{}, Next: from, End: st.Flushed}}
+	if err := c.collect(p.Ref); err != nil {
+		held.release()
+		return nil, err
+	}
+	held.shrink(int64(c.bytes) + int64(len(c.list.Records))*recordRoom)
+	return heldRecords{c.list, held}, nil
 }
 
 type consumeQuery struct {
@@ -195,6 +195,20 @@ type collector struct {
 
 // errFull ends the walk over a batch.
 var errFull = rhumb.Errorf(rhumb.KindTooLarge, "the answer is full")
+
+// collect reads a partition until the answer is full or nothing more is there.
+func (c *collector) collect(p rhumb.PartitionRef) error {
+	for !c.full && c.list.Next < c.limit {
+		batches, err := c.server.cfg.Logs.Read(p, c.list.Next, readBytes)
+		if err != nil {
+			return err
+		}
+		if !c.take(batches) {
+			break
+		}
+	}
+	return c.err
+}
 
 // take adds the records of batches; false means that there is no more to read.
 func (c *collector) take(batches []Batch) bool {

@@ -5,3 +5,5 @@ package process
 import "syscall"
 
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func forgetPages(string) error { return nil }

@@ -371,7 +371,7 @@ func (s *soak) judge() {
 		if after.live > before.live*5/4+24e6 || after.files > before.files*5/4+16 || after.goroutines > before.goroutines*5/4+32 {
 			s.m.t.Errorf("%s grows: %+v, later %+v", region, before, after)
 		}
-		if peak > memoryLimit {
+		if memoryJudged && peak > memoryLimit {
 			s.m.t.Errorf("%s has %.0f MB resident, limits.memory is %.0f MB", region, peak/1e6, float64(memoryLimit)/1e6)
 		}
 	}
