@@ -199,7 +199,7 @@ func (l *loads) fullSpeed(topic string, size, clients int) {
 func (l *loads) largeRequests() {
 	l.t.Helper()
 	l.make("large", 48)
-	records := l.publishers("large", 6, 900_000, kgo.MaxBufferedRecords(96), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
+	records := l.publishers("large", 6, 900_000, kgo.MaxBufferedRecords(48), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
 		kgo.ProducerLinger(100*time.Millisecond))
 	l.copied("large", records)
 	l.note("large: %d records of 900 KB", records)
