@@ -10,7 +10,35 @@ import (
 // SetEdgeStart fixes the first offset that the edge to a region carries: the log
 // start, or the end if latest. It is fixed once: later calls give the same.
 func (s *Shard) SetEdgeStart(ctx context.Context, id rhumb.PartitionID, dest rhumb.RegionNumber, latest bool) (rhumb.Offset, error) {
+	if start, fixed, err := s.edgeStart(ctx, id, dest); fixed || err != nil {
+		return start, err
+	}
 	return offsetOf(s.control(ctx, &edgeStartCommand{id, dest, latest}))
+}
+
+// edgeStart gives where an edge starts if that is fixed, once it is flushed: a link that
+// begins asks it of tens of thousands of partitions, without an entry for each.
+func (s *Shard) edgeStart(ctx context.Context, id rhumb.PartitionID, dest rhumb.RegionNumber) (start rhumb.Offset, fixed bool, err error) {
+	p := s.partition(id)
+	if p == nil {
+		return rhumb.NoOffset, false, nil
+	}
+	p.view.mu.Lock()
+	start, fixed = p.view.state.Edges[dest]
+	p.view.mu.Unlock()
+	if !fixed {
+		return rhumb.NoOffset, false, nil
+	}
+	flushed := make(chan error, 1)
+	if err := s.do(func() { s.whenFlushed(func(err error) { flushed <- err }) }); err != nil {
+		return rhumb.NoOffset, true, err
+	}
+	select {
+	case err := <-flushed:
+		return start, true, err
+	case <-ctx.Done():
+		return rhumb.NoOffset, true, rhumb.Errorf(rhumb.KindTimeout, "shard %d: %w", s.cfg.ID, context.Cause(ctx))
+	}
 }
 
 // MoveLogStart drops the records below start; it gives the log start after it.

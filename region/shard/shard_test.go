@@ -338,6 +338,18 @@ func TestEdgeStartIsFixedOnce(t *testing.T) {
 			}
 			n.append(id, 1, "b", nil)
 		}
+		_, before, err := n.Rows(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 { // as each link that begins asks
+			if got, err := n.SetEdgeStart(ctx, id, 8, false); err != nil || got != 5 {
+				t.Fatalf("edge to 8: %d, %v", got, err)
+			}
+		}
+		if _, after, err := n.Rows(ctx); err != nil || after != before {
+			t.Errorf("asking for what is fixed took the log from %d to %d, %v", before, after, err)
+		}
 		n.checkReload()
 	})
 }
