@@ -50,8 +50,8 @@ type conn struct {
 	told     time.Time     // when the watchdog last logged; its own
 	opening  *gate         // sessions that find their start
 	confirms atomic.Uint64 // grows with each sign of progress of any session
-	dueWake  chan struct{} // capacity 1: due is not empty
-	due      []*flow       // to be worked on; guarded by link.mu
+	due      due           // flows to be worked on; guarded by link.mu
+	trailing []trailing    // barren flows, by time; guarded by link.mu
 }
 
 // streamGivenUp is the code with which either side gives a lane up.
@@ -75,7 +75,7 @@ func (c *conn) prepare() {
 	c.inbound.init(c)
 	c.pool.init(c)
 	c.opening = newGate(c.m.cfg.Limits.Opening)
-	c.dueWake = make(chan struct{}, 1)
+	c.due = newDue()
 }
 
 func (c *conn) ended() bool {
@@ -111,7 +111,7 @@ func (c *conn) run(ctx context.Context) {
 	defer cancel(nil)
 	var wg sync.WaitGroup
 	for _, part := range []func(context.Context) error{
-		c.hear, c.speak, c.settler.run, c.inbound.accept, c.inbound.review, c.link.runFlows(c), c.link.reoffer, c.watch, c.pool.run,
+		c.hear, c.speak, c.settler.run, c.inbound.accept, c.inbound.review, c.link.runFlows(c), c.link.reoffer(c), c.watch, c.pool.run,
 	} {
 		wg.Go(func() {
 			if err := part(ctx); err != nil {

@@ -85,7 +85,7 @@
 //
 // Per connection: run, hear and speak (control stream), settler.run (announced
 // topics), inbound.accept, inbound.review (woken by policy and topics), runFlows
-// (starts flows that are due), reoffer (queues flows that stand by, each second), watch (the watchdog, by time), correct (the loss of the
+// (starts flows that are due), reoffer (queues flows that stand by, and barren ones when it is time, each second), watch (the watchdog, by time), correct (the loss of the
 // path, each second), pool.run
 // (by time, and woken by lanes and connections). Per connection that joined: run, which
 // accepts strands, and one per strand until its lane is known, then those of package

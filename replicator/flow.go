@@ -33,6 +33,8 @@ type flow struct {
 
 	// Guarded by link.mu.
 	running, again bool
+	begun          *conn // over which it was worked on last
+	trails         *conn // in whose trailing it is
 	standby        standby
 	paused         bool
 	over           error                   // why it ended, nil while it goes on

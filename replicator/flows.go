@@ -69,12 +69,8 @@ func (l *link) start(key sourceKey, s *source) {
 // an edge that begins at the latest record it is asked at once where that is. Tens of
 // thousands of topics are made without a session for each.
 func (f *flow) empty() bool {
-	s := f.source
-	if f.latest || s.closed != nil || s.copied || len(s.earlier) > 0 {
-		return false
-	}
-	st, ok := f.link.m.cfg.Region.State(s.ref)
-	return ok && st.End == 0 && len(st.Watermarks) == 0 && st.Gaps == 0
+	st, ok := f.link.m.cfg.Region.State(f.source.ref)
+	return ok && st.End == 0 && len(st.Watermarks) == 0 && st.Gaps == 0 && f.barren(st.OwnLast)
 }
 
 // over says why a flow ends, nil if it goes on. The caller holds mu.
@@ -93,38 +89,19 @@ func (l *link) over(f *flow) error {
 	return nil
 }
 
-// queue has a flow worked on. The caller holds mu.
-func (l *link) queue(f *flow) {
-	if l.conn == nil {
-		return // all are queued when there is a connection
-	}
-	l.conn.due = append(l.conn.due, f)
-	select {
-	case l.conn.dueWake <- struct{}{}:
-	default:
-	}
-}
-
 // runFlows works on the link's flows over a connection until ctx ends.
 func (l *link) runFlows(c *conn) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var wg sync.WaitGroup
 		defer wg.Wait()
-		l.mu.Lock()
-		if l.conn == c {
-			for _, f := range l.flows {
-				l.leaveStandby(f)
-				l.queue(f)
-			}
-		}
-		l.mu.Unlock()
+		l.askAll(c)
 		for {
 			f := l.nextDue(c)
 			if f == nil {
 				select {
 				case <-ctx.Done():
 					return nil
-				case <-c.dueWake:
+				case <-c.due.wake:
 				}
 				continue
 			}
@@ -143,37 +120,6 @@ func (l *link) runFlows(c *conn) func(context.Context) error {
 			})
 		}
 	}
-}
-
-// nextDue takes the next flow that nobody works on from the queue, and marks it
-// as worked on. nil if there is none.
-func (l *link) nextDue(c *conn) *flow {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for len(c.due) > 0 {
-		f := c.due[0]
-		c.due[0] = nil
-		c.due = c.due[1:]
-		if l.flows[f.source.key()] != f {
-			continue // ended meanwhile
-		}
-		if err := l.unheard(f, c); err != nil {
-			f.unheard(err)
-			continue
-		}
-		if f.paused {
-			continue // whoever resumes it queues it
-		}
-		if f.running {
-			f.again = true
-			f.nudge()
-			continue
-		}
-		l.leaveStandby(f)
-		f.running, f.again = true, false
-		return f
-	}
-	return nil
 }
 
 // finished is called when nobody works on the flow any more. It reports whether

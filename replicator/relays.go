@@ -79,7 +79,11 @@ func (l *link) wake(ref rhumb.PartitionRef, st *partitionState, by *flow) {
 	if !ok {
 		return
 	}
-	l.wakeFlow(l.flows[base.key()], by, st.Flushed-1)
+	if f := l.flows[base.key()]; f != nil && f.barren(st.OwnLast) {
+		l.trail(f)
+	} else {
+		l.wakeFlow(f, by, st.Flushed-1)
+	}
 	if l.mayRelay(e) {
 		l.relays(base, e, st, by)
 	}
@@ -139,16 +143,19 @@ func (f *flow) stand(st session.Status) {
 }
 
 // reoffer offers again what the peer takes over other paths and lacks something of,
-// until the context ends.
-func (l *link) reoffer(ctx context.Context) error {
-	tick := time.NewTicker(offerPause)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case now := <-tick.C:
-			l.offerDue(now)
+// and has barren flows work when it is time, until the context ends.
+func (l *link) reoffer(c *conn) func(context.Context) error {
+	return func(ctx context.Context) error {
+		tick := time.NewTicker(offerPause)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case now := <-tick.C:
+				l.offerDue(now)
+				l.followUp(c, now)
+			}
 		}
 	}
 }

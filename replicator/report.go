@@ -119,7 +119,7 @@ func (f *flow) report(now time.Time) PartitionStatus {
 
 // lag says how far the destination is behind what may leave the region.
 func (f *flow) lag(log *partitionState, st *flowStatus, l *ledger, now time.Time) Lag {
-	lag := Lag{Known: st.known || st.lacks || log.End == 0}
+	lag := Lag{Known: st.known || st.lacks || log.OwnLast == rhumb.NoOffset}
 	end, after := ownEnd(log), max(st.confirmed, log.OwnFloor)
 	if end <= after {
 		return lag

@@ -60,7 +60,9 @@ type sending struct {
 	grown   time.Time    // when it last grew
 	tailed  time.Time    // when OnQuiet was last said, or the session began
 	quieted bool         // OnQuiet was said since it last grew
+	said    bool         // it was said at all
 	used    bool         // a batch was sent
+	barren  bool         // see flow.barren, at the last look
 }
 
 func newSending(f *flow, c *conn, opened func()) *sending {
@@ -140,6 +142,7 @@ func (s *sending) look(ctx context.Context) (session.Source, error) {
 		s.seen = out
 		s.flow.link.m.noticed(s.flow)
 	}
+	s.barren = s.flow.barren(src.OwnLast)
 	if src.Head > s.head || s.grown.IsZero() {
 		s.head, s.grown, s.quieted = src.Head, time.Now(), false
 	}
@@ -214,6 +217,9 @@ func (s *sending) hear() bool {
 // nothing to send does not stay: after a connection is made, every partition
 // asks where it stands, and most have nothing new.
 func (s *sending) untilQuiet() time.Duration {
+	if s.barren && s.said {
+		return 0
+	}
 	idle := quietFor
 	if s.quieted && s.used {
 		idle = max(quietFor, s.conn.m.cfg.Limits.Idle)
@@ -230,8 +236,8 @@ func (s *sending) untilQuiet() time.Duration {
 func (s *sending) quiet() {
 	switch {
 	case s.untilQuiet() > 0:
-	case !s.quieted:
-		s.quieted, s.tailed = true, time.Now()
+	case !s.quieted && !(s.barren && s.said):
+		s.quieted, s.said, s.tailed = true, true, time.Now()
 		s.flow.machine.OnQuiet()
 	case s.flow.machine.Status().State == session.Idle:
 		s.flow.machine.Close(wire.CodeIdle, "")

@@ -89,6 +89,11 @@ func (l *sourceLog) fixStart(ctx context.Context, st *partitionState) error {
 	if s := l.flow.source; s.closed != nil || len(s.earlier) > 0 {
 		first = max(first, s.from, l.agreed.Offset+1)
 	}
+	before := first - 1
+	if before == rhumb.NoOffset { // most logs: there is nothing to be read
+		l.start, l.started = dedup.ChainPoint{Offset: rhumb.NoOffset}, true
+		return nil
+	}
 	b, ok, err := l.firstFrom(first, st.End)
 	if err != nil {
 		return err
