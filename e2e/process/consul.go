@@ -20,7 +20,7 @@ const consulPrefix = "messaging/"
 // regions have a token with the policy that the documentation shows.
 func StartWithConsul(t testing.TB, names ...rhumb.RegionName) *Mesh {
 	t.Helper()
-	return start(t, consultest.Start(t, consultest.Options{ACL: true}), smallLimits, names)
+	return start(&Mesh{t: t, Consul: consultest.Start(t, consultest.Options{ACL: true}), limits: smallLimits}, names)
 }
 
 // openStore opens the mesh's store. Who opens it, in Consul, gets a token of that

@@ -22,32 +22,51 @@ import (
 )
 
 // TestManyTopics makes thousands of topics in one region, writes a batch to each and
-// waits until the other region has them; then both are idle, killed and started again,
-// and a part of the topics get a record a second each. It measures what all that costs.
-// MANY_TOPICS=50000 (make many-topics) says how many; without it there are few, which
-// shows that it works, and no figure is judged.
+// waits until the other region has them; then both are idle, a part of the topics get a
+// record a second each, both are killed and started again, and the records go on at once.
+// It measures what all that costs. MANY_TOPICS=50000 (make many-topics) says how many;
+// without it there are few, which shows that it works, and no figure is judged.
+// MANY_LIVE=10000 says how many get records, MANY_STEPS=live,restart,again what is done
+// after the copies are there.
 func TestManyTopics(t *testing.T) {
 	m := &many{n: 300}
+	steps := "live,restart,again"
 	if n, err := strconv.Atoi(os.Getenv("MANY_TOPICS")); err == nil && n > 0 {
-		m.n, m.judged = n, true
+		m.n, m.judged, steps = n, true, "idle,"+steps
 	} else if testing.Short() {
 		t.Skip("starts processes")
 	}
-	m.Mesh = Start(t, "us", "eu")
+	if s, ok := os.LookupEnv("MANY_STEPS"); ok {
+		steps = s
+	}
+	if m.lively = max(1, m.n/5); m.judged {
+		if n, err := strconv.Atoi(os.Getenv("MANY_LIVE")); err == nil && n > 0 {
+			m.lively = min(n, m.n)
+		}
+	}
+	m.Mesh = StartBare(t, "us", "eu")
 	m.wait = 10 * time.Minute
 	m.create()
 	m.write()
-	if m.judged {
-		m.idle()
+	for step := range strings.SplitSeq(steps, ",") {
+		switch step {
+		case "idle":
+			m.idle()
+		case "live":
+			m.live("after idling")
+		case "restart":
+			m.restart()
+		case "again":
+			m.live("after the restart")
+		}
 	}
-	m.restart()
-	m.live()
 }
 
 // many is a mesh with many topics.
 type many struct {
 	*Mesh
 	n      int
+	lively int // of these, how many get a record a second
 	judged bool
 	wait   time.Duration // for each step
 }
@@ -230,10 +249,10 @@ func (m *many) restart() {
 	}
 }
 
-// live publishes a record a second to each of a fifth of the topics, and measures when
-// it is read in the other region.
-func (m *many) live() {
-	n, length := max(1, m.n/5), 30*time.Second
+// live publishes a record a second to each of some topics, and measures when it is read
+// in the other region.
+func (m *many) live(when string) {
+	n, length := m.lively, 30*time.Second
 	if !m.judged {
 		length = 3 * time.Second
 	}
@@ -245,6 +264,7 @@ func (m *many) live() {
 	reader := Client(m.t, m.Regions[1].Kafka, kgo.ConsumePartitions(parts), kgo.FetchMaxWait(time.Second))
 	ctx, cancel := context.WithCancel(context.Background())
 	var reads sync.WaitGroup
+	defer reader.Close()
 	defer reads.Wait()
 	defer cancel()
 	reads.Go(func() {
@@ -257,10 +277,31 @@ func (m *many) live() {
 		}
 	})
 	writer := Client(m.t, m.Regions[0].Kafka, kgo.ProducerLinger(2*time.Millisecond), kgo.MaxBufferedRecords(4*n))
-	warm := length / 3
-	sent := m.publish(writer, n, length, warm, lags)
+	defer writer.Close()
+	m.meet(writer, n)
+	m.note("%s: a record a second in %d topics begins", when, n)
+	began, used := time.Now(), m.cpu()
+	sent := m.publish(writer, n, length, length/3, lags)
+	took, after := time.Since(began), m.cpu()
 	Await(m.t, m.wait, "all records are read", func() bool { return lags.count() >= sent })
-	m.note("%d topics, a record a second each: lag p50 %s, p99 %s, most %s of %d records", n, lags.at(0.5), lags.at(0.99), lags.at(1), sent)
+	m.note("%s: %d topics, a record a second each: lag p50 %s, p99 %s, most %s of %d records; CPU: us %.0f %%, eu %.0f %% of a core", when, n,
+		lags.at(0.5), lags.at(0.99), lags.at(1), sent, (after[0]-used[0])/took.Seconds()*100, (after[1]-used[1])/took.Seconds()*100)
+}
+
+// meet has a client know so many topics: it asks for all that it has records for at
+// once, and would ask again and again while they come one after the other.
+func (m *many) meet(c *kgo.Client, n int) {
+	records := make([]*kgo.Record, 0, n)
+	for i := range n {
+		records = append(records, &kgo.Record{Topic: manyTopic(i), Value: []byte("first")})
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), m.wait)
+	defer cancel()
+	if err := c.ProduceSync(ctx, records...).FirstErr(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.note("a client has written to %d topics in %s", n, time.Since(began).Round(time.Millisecond))
 }
 
 // publish goes round the topics, one record a second for each. What comes after warm

@@ -29,6 +29,9 @@ type Mesh struct {
 	// Consul is the agent that holds the configuration; nil: a directory does.
 	Consul *consultest.Agent
 
+	// bare: regions reach each other without relays.
+	bare bool
+
 	t      testing.TB
 	begin  time.Time
 	relays map[string]*relay.Relay // by "a-b"
@@ -51,19 +54,27 @@ type Region struct {
 // Start makes a mesh as an operator would and waits until it is ready.
 func Start(t testing.TB, names ...rhumb.RegionName) *Mesh {
 	t.Helper()
-	return start(t, nil, smallLimits, names)
+	return start(&Mesh{t: t, limits: smallLimits}, names)
 }
 
 // StartWithLimits is Start with limits as they stand in the regions' files.
 func StartWithLimits(t testing.TB, limits string, names ...rhumb.RegionName) *Mesh {
 	t.Helper()
-	return start(t, nil, limits, names)
+	return start(&Mesh{t: t, limits: limits}, names)
 }
 
-// start is Start for a mesh whose configuration lies in Consul, if agent is not nil.
-func start(t testing.TB, agent *consultest.Agent, limits string, names []rhumb.RegionName) *Mesh {
+// StartBare is Start for a mesh that is measured: nothing lies between its regions, and
+// they have the default limits.
+func StartBare(t testing.TB, names ...rhumb.RegionName) *Mesh {
 	t.Helper()
-	m := &Mesh{Consul: agent, t: t, Dir: t.TempDir(), begin: time.Now(), relays: map[string]*relay.Relay{}, limits: limits}
+	return start(&Mesh{t: t, limits: "{}", bare: true}, names)
+}
+
+// start starts a mesh that is not started.
+func start(m *Mesh, names []rhumb.RegionName) *Mesh {
+	t := m.t
+	t.Helper()
+	m.Dir, m.begin, m.relays = t.TempDir(), time.Now(), map[string]*relay.Relay{}
 	offset := porttest.Offset(t, len(names))
 	for i, name := range names {
 		p := config.PortsOf(i, 0)
@@ -71,7 +82,9 @@ func start(t testing.TB, agent *consultest.Agent, limits string, names []rhumb.R
 		m.Regions = append(m.Regions, &Region{Name: name, Kafka: at(p.Kafka), Admin: at(p.HTTP), Geo: at(p.Geo),
 			Config: filepath.Join(m.Dir, string(name)+".yaml")})
 	}
-	m.openRelays()
+	if !m.bare {
+		m.openRelays()
+	}
 	if err := m.seed(context.Background(), names); err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +188,18 @@ min_free: {percent: 0, bytes: 64MiB}
 groups: {initial_rebalance_delay: 0s}
 shutdown_grace: 50s
 log: {level: info}
-links:
 `, r.Name, r.Kafka, r.Admin, r.Geo, m.storeConfig(), m.limits)
+	if !m.bare {
+		m.writeLinks(&b, r)
+	}
+	if err := os.WriteFile(r.Config, []byte(b.String()), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// writeLinks writes that a region reaches the others over relays.
+func (m *Mesh) writeLinks(b *strings.Builder, r *Region) {
+	b.WriteString("links:\n")
 	for _, peer := range m.Regions {
 		if peer != r {
 			link, way := m.link(r.Name, peer.Name)
@@ -184,11 +207,8 @@ links:
 			if way == relay.BToA {
 				via = link.FrontB()
 			}
-			fmt.Fprintf(&b, "  - {region: %s, via: \"%s\"}\n", peer.Name, via)
+			fmt.Fprintf(b, "  - {region: %s, via: \"%s\"}\n", peer.Name, via)
 		}
-	}
-	if err := os.WriteFile(r.Config, []byte(b.String()), 0o644); err != nil {
-		m.t.Fatal(err)
 	}
 }
 
