@@ -14,15 +14,12 @@ type partition struct {
 	batches    []broker.Stored
 	times      []int64 // max timestamps as the header that came with the append said
 	producers  map[int64]*producer
-	waiters    map[*broker.Waiter]struct{}
+	waiters    map[*broker.Waiter]rhumb.PartitionRef
 }
 
 func (p *partition) wake() {
-	for w := range p.waiters {
-		select {
-		case w.C <- struct{}{}:
-		default:
-		}
+	for w, ref := range p.waiters {
+		w.Signal(ref)
 	}
 }
 
@@ -213,7 +210,7 @@ func (r *Region) AddWaiter(ref rhumb.PartitionRef, w *broker.Waiter) bool {
 	defer r.mu.Unlock()
 	p := r.parts[ref]
 	if p != nil {
-		p.waiters[w] = struct{}{}
+		p.waiters[w] = ref
 	}
 	return p != nil
 }
@@ -225,4 +222,14 @@ func (r *Region) RemoveWaiter(ref rhumb.PartitionRef, w *broker.Waiter) {
 	if p := r.parts[ref]; p != nil {
 		delete(p.waiters, w)
 	}
+}
+
+// Waiters counts who is signalled when partitions change.
+func (r *Region) Waiters() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.parts {
+		n += len(p.waiters)
+	}
+	return n
 }

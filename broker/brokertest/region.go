@@ -113,7 +113,7 @@ func (r *Region) grow(info *broker.TopicInfo, n int32) {
 	for i := int32(len(info.Partitions)); i < n; i++ {
 		r.nextPart++
 		ref := rhumb.PartitionRef{Shard: rhumb.ShardID(1 + i%4), ID: r.nextPart}
-		r.parts[ref] = &partition{producers: map[int64]*producer{}, waiters: map[*broker.Waiter]struct{}{}}
+		r.parts[ref] = &partition{producers: map[int64]*producer{}, waiters: map[*broker.Waiter]rhumb.PartitionRef{}}
 		info.Partitions = append(info.Partitions, broker.PartitionInfo{Index: i, Ref: ref, Ready: true})
 	}
 }

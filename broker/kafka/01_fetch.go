@@ -87,35 +87,113 @@ func (s *Server) fetch(ctx context.Context, who *caller, req *kmsg.FetchRequest,
 		return response{bufs: bufs}
 	}
 	defer sess.done()
+	if !full && sess.watches(&limits) {
+		return s.fetchChanged(ctx, who, sess, req.Version, limits)
+	}
 	parts := make([]*sessionPart, 0, sess.order.Len())
-	items := make([]broker.FetchItem, 0, sess.order.Len())
-	topics := map[partKey]*found{}
 	for e := sess.order.Front(); e != nil; e = e.Next() {
-		p := e.Value.(*sessionPart)
-		parts = append(parts, p)
-		items = append(items, fetchItem(who, topics, sess.byID, p))
+		parts = append(parts, e.Value.(*sessionPart))
+	}
+	if sess.id == 0 || len(parts) < watchedFrom || full && sess.watched == nil {
+		return s.answerFetch(sess, req.Version, full, s.look(ctx, who, sess, parts, limits))
+	}
+	if sess.watched == nil {
+		s.sessions.watch(sess, s.broker)
+	}
+	sess.watched.whole = time.Now()
+	sess.watched.take() // all are looked at
+	wait := limits.MaxWait
+	if limits.MinBytes <= 1 {
+		limits.MaxWait = 0
+	}
+	found := s.look(ctx, who, sess, parts, limits)
+	if limits.MinBytes > 1 || wait <= 0 || found.news() {
+		return s.answerFetch(sess, req.Version, false, found)
+	}
+	found.settle(sess)
+	found.release()
+	limits.MaxWait = wait
+	return s.fetchChanged(ctx, who, sess, req.Version, limits)
+}
+
+// looked is what a look at partitions of a session gave.
+type looked struct {
+	parts   []*sessionPart
+	answers []broker.FetchAnswer
+	release func()
+}
+
+// look reads partitions.
+func (s *Server) look(ctx context.Context, who *caller, sess *session, parts []*sessionPart, limits broker.FetchLimits) looked {
+	items := make([]broker.FetchItem, len(parts))
+	topics := map[partKey]*found{}
+	for i, p := range parts {
+		items[i] = fetchItem(who, topics, sess.byID, p)
+		if sess.watched != nil {
+			sess.watched.add(p, &items[i])
+		}
 	}
 	answers, release := s.broker.Fetch(ctx, items, limits)
-	out := fetchAnswer{version: req.Version, session: sess.id}
-	for i, p := range parts {
-		if sess.byID && errors.Is(answers[i].Err, broker.ErrDeleted) {
-			answers[i].Err = errTopicID
-		}
-		if p.changed(&answers[i]) || full {
-			out.parts = append(out.parts, fetchPart{part: p, answer: &answers[i], code: codeOf(scopeRead, answers[i].Err)})
-		}
-		if len(answers[i].Batches) > 0 {
-			sess.order.MoveToBack(sess.index[p.key]) // the others come first next time
+	return looked{parts, answers, release}
+}
+
+// news reports whether a client that waits for records is to have the answer now.
+func (l *looked) news() bool {
+	for i, p := range l.parts {
+		if a := &l.answers[i]; p.unread(a) || len(a.Batches) > 0 || !p.told || a.State.LogStart != p.logStart {
+			return true
 		}
 	}
+	return false
+}
+
+// unread reports whether a partition has more than an answer gives: an error, or
+// records that did not fit.
+func (p *sessionPart) unread(a *broker.FetchAnswer) bool {
+	return a.Err != nil || len(a.Batches) == 0 && p.offset < a.State.End
+}
+
+// settle notes what the next fetch has to look at again: first what did not fit, then
+// what gave something, as the client may not have taken it, or there may be more.
+func (l *looked) settle(sess *session) {
+	if sess.watched == nil {
+		return
+	}
+	for i, p := range l.parts {
+		if p.unread(&l.answers[i]) {
+			sess.watched.look(p)
+		}
+	}
+	for i, p := range l.parts {
+		if len(l.answers[i].Batches) > 0 {
+			sess.watched.look(p)
+		}
+	}
+}
+
+func (s *Server) answerFetch(sess *session, version int16, full bool, l looked) response {
+	out := fetchAnswer{version: version, session: sess.id}
+	for i, p := range l.parts {
+		a := &l.answers[i]
+		if sess.byID && errors.Is(a.Err, broker.ErrDeleted) {
+			a.Err = errTopicID
+		}
+		if p.changed(a) || full {
+			out.parts = append(out.parts, fetchPart{part: p, answer: a, code: codeOf(scopeRead, a.Err)})
+		}
+		if e := sess.index[p.key]; e != nil && len(a.Batches) > 0 {
+			sess.order.MoveToBack(e) // the others come first next time
+		}
+	}
+	l.settle(sess)
 	bufs, placed := encodeFetch(out)
-	for i := range answers {
-		s.stats.fetched.Add(int64(answers[i].Bytes))
+	for i := range l.answers {
+		s.stats.fetched.Add(int64(l.answers[i].Bytes))
 	}
 	for i := range placed {
 		s.stats.placed.Add(int64(placed[i].place.Size()))
 	}
-	return response{bufs: bufs, placed: placed, release: release}
+	return response{bufs: bufs, placed: placed, release: l.release}
 }
 
 type found struct {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -61,6 +62,12 @@ type sessionPart struct {
 	told     bool
 	end      rhumb.Offset
 	logStart rhumb.Offset
+
+	// In a session that is watched: under what name, and whether the next fetch looks at it.
+	ref     rhumb.PartitionRef // guarded by watched.mu
+	watched bool               // same
+	looked  bool
+	gone    bool // it left the session
 }
 
 // session is one fetch session. A client has one fetch of it under way at a
@@ -74,6 +81,8 @@ type session struct {
 	index map[partKey]*list.Element
 	order *list.List // of *sessionPart; what gave records goes to the back
 	count int        // of parts, as the owner's total has it; owned by sessions
+
+	watched *watched // nil as long as it is not watched; set by who has the turn and holds sessions.mu
 }
 
 func newSession(byID bool) *session {
@@ -191,6 +200,21 @@ func (s *sessions) remove(e *list.Element) {
 	s.lru.Remove(e)
 	delete(s.byID, sess.id)
 	s.parts -= sess.count
+	if sess.watched != nil {
+		sess.watched.close()
+	}
+}
+
+// watch has a session watched from now on, unless it was dropped meanwhile. The caller
+// has its turn.
+func (s *sessions) watch(sess *session, b *broker.Broker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := newWatched(b)
+	if e := s.byID[sess.id]; e == nil || e.Value != sess {
+		w.close()
+	}
+	sess.watched = w
 }
 
 // update takes over what the request names; the caller has the turn.
@@ -203,6 +227,9 @@ func (s *session) update(req *kmsg.FetchRequest) {
 			part.offset = rhumb.Offset(p.FetchOffset)
 			part.maxBytes = p.PartitionMaxBytes
 			part.leaderEpoch = p.CurrentLeaderEpoch
+			if s.watched != nil {
+				s.watched.look(part)
+			}
 		}
 	}
 	for i := range req.ForgottenTopics {
@@ -212,6 +239,9 @@ func (s *session) update(req *kmsg.FetchRequest) {
 			if e := s.index[k]; e != nil {
 				s.order.Remove(e)
 				delete(s.index, k)
+				if s.watched != nil {
+					s.watched.forget(e.Value.(*sessionPart))
+				}
 			}
 		}
 	}

@@ -268,7 +268,11 @@ func (m *many) live(when string) {
 	defer reads.Wait()
 	defer cancel()
 	reads.Go(func() {
-		for ctx.Err() == nil {
+		// Each fetch of so many topics takes the client a while: it comes a hundred times a
+		// second at most.
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for ; ctx.Err() == nil; <-tick.C {
 			reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
 				if len(r.Value) == 100 {
 					lags.add(time.Duration(time.Now().UnixNano() - int64(binary.BigEndian.Uint64(r.Value))))
@@ -276,7 +280,7 @@ func (m *many) live(when string) {
 			})
 		}
 	})
-	writer := Client(m.t, m.Regions[0].Kafka, kgo.ProducerLinger(2*time.Millisecond), kgo.MaxBufferedRecords(4*n))
+	writer := Client(m.t, m.Regions[0].Kafka, kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(4*n))
 	defer writer.Close()
 	m.meet(writer, n)
 	m.note("%s: a record a second in %d topics begins", when, n)
