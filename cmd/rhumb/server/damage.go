@@ -15,22 +15,27 @@ func (s *Server) damageProblems(problem func(part, state, format string, args ..
 	}
 	names := s.partitionNames(damaged)
 	for _, d := range damaged {
-		problem("storage", "damaged", "%s does not hold what was written: offsets %d to %d of %s cannot be read (%v); what is before and after them can", d.File, d.Offset, d.Last, names[d.Partition], d.Err)
+		problem("storage", "damaged", "%s does not hold what was written: offsets %d to %d of %s cannot be read (%v); what is before and after them can", d.File, d.Offset, d.Last, names[placeOf(d)], d.Err)
 	}
 }
 
-// partitionNames gives what operators call the partitions that have damage.
-func (s *Server) partitionNames(damaged []storage.Damage) map[rhumb.PartitionID]string {
-	names := map[rhumb.PartitionID]string{}
+// partitionNames gives what operators call the partitions that have damage. A number is
+// of its shard alone: other shards have partitions of the same number.
+func (s *Server) partitionNames(damaged []storage.Damage) map[rhumb.PartitionRef]string {
+	names := map[rhumb.PartitionRef]string{}
 	for _, d := range damaged {
-		names[d.Partition] = fmt.Sprintf("a partition that is deleted (number %d)", d.Partition)
+		names[placeOf(d)] = fmt.Sprintf("a partition that is deleted (shard %d, number %d)", d.Shard, d.Partition)
 	}
 	for _, t := range s.room.region.Topics() {
 		for _, p := range t.Partitions {
-			if _, damaged := names[p.Ref.ID]; damaged {
-				names[p.Ref.ID] = fmt.Sprintf("%s, partition %d", t.Topic.Short(), p.Index)
+			if _, damaged := names[p.Ref]; damaged {
+				names[p.Ref] = fmt.Sprintf("%s, partition %d", t.Topic.Short(), p.Index)
 			}
 		}
 	}
 	return names
+}
+
+func placeOf(d storage.Damage) rhumb.PartitionRef {
+	return rhumb.PartitionRef{Shard: d.Shard, ID: d.Partition}
 }
