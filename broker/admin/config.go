@@ -30,6 +30,8 @@ const (
 	readBytes        = 1 << 20
 	headerTimeout    = 10 * time.Second
 	bodyTimeout      = 60 * time.Second
+	createWait       = 10 * time.Second // for a partition that is being made
+	createLook       = 20 * time.Millisecond
 	idleTimeout      = 2 * time.Minute
 	writeTimeout     = 60 * time.Second // without progress
 	defaultStopGrace = 10 * time.Second

@@ -167,7 +167,7 @@ func (s *Server) partitionOf(r *http.Request) (Topic, int32, Partition, error) {
 	}
 	p := t.Partitions[n]
 	if !p.Ready {
-		return t, 0, p, rhumb.Errorf(rhumb.KindUnavailable, "topic %s partition %d is being created", t.Name.Short(), n)
+		return t, int32(n), p, rhumb.Errorf(rhumb.KindUnavailable, "topic %s partition %d is being created", t.Name.Short(), n)
 	}
 	return t, int32(n), p, nil
 }

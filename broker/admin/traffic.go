@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -41,6 +42,9 @@ func (s *Server) produce(r *http.Request) (any, error) {
 	batch := codec.BuildBatch(codec.NoSender, plainRecords(req.Records, time.Now().UnixMilli()))
 	ctx, cancel := s.untilStop(r, bodyTimeout)
 	defer cancel()
+	if err := s.awaitReady(ctx, t, partition); err != nil {
+		return nil, err
+	}
 	base, err := s.cfg.Data.Produce(ctx, t.Name, partition, batch)
 	if err != nil {
 		if isDone(err) && rhumb.KindOf(err) == rhumb.KindInternal {
@@ -73,6 +77,31 @@ func (s *Server) topicToWrite(r *http.Request) (Topic, error) {
 	return t, err
 }
 
+// awaitReady waits a while for a partition that is being made, as one is here that was
+// made in another region a moment ago. What came meanwhile is not the caller's: t is
+// looked up again.
+func (s *Server) awaitReady(ctx context.Context, t Topic, partition int32) error {
+	ctx, cancel := context.WithTimeout(ctx, createWait)
+	defer cancel()
+	tick := time.NewTicker(createLook)
+	defer tick.Stop()
+	for !t.Partitions[partition].Ready {
+		select {
+		case <-ctx.Done():
+			return rhumb.Errorf(rhumb.KindUnavailable, "topic %s partition %d is being created", t.Name.Short(), partition)
+		case <-tick.C:
+		}
+		now, err := s.findTopic(t.Name)
+		if err != nil {
+			return err
+		}
+		if int(partition) < len(now.Partitions) {
+			t = now
+		}
+	}
+	return nil
+}
+
 func plainRecords(records []api.ProduceRecord, now int64) []codec.PlainRecord {
 	out := make([]codec.PlainRecord, 0, len(records))
 	for _, r := range records {
@@ -97,9 +126,23 @@ func pickPartition(key []byte, count int32) int32 {
 	return int32(xxhash.Sum64(key) % uint64(count))
 }
 
+// partitionToRead is partitionOf, which waits for one that is being made.
+func (s *Server) partitionToRead(r *http.Request) (Topic, int32, Partition, error) {
+	t, n, p, err := s.partitionOf(r)
+	if err == nil || p.Ready || int(n) >= len(t.Partitions) || rhumb.KindOf(err) != rhumb.KindUnavailable {
+		return t, n, p, err
+	}
+	ctx, cancel := s.untilStop(r, bodyTimeout)
+	defer cancel()
+	if err := s.awaitReady(ctx, t, n); err != nil {
+		return t, n, p, err
+	}
+	return s.partitionOf(r)
+}
+
 // consume answers GET …/records?from=&max=&wait=.
 func (s *Server) consume(r *http.Request) (any, error) {
-	t, n, p, err := s.partitionOf(r)
+	t, n, p, err := s.partitionToRead(r)
 	if err != nil {
 		return nil, err
 	}

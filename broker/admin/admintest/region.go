@@ -42,7 +42,8 @@ type Region struct {
 
 type topic struct {
 	admin.Topic
-	logs []*Log
+	logs   []*Log
+	making bool // its partitions are not ready
 }
 
 // New makes an empty region. Ids are made of its number, so that output is the
@@ -157,9 +158,14 @@ func (t *topic) snapshot() admin.Topic {
 	out := t.Topic
 	out.Partitions = nil
 	for _, l := range t.logs {
-		out.Partitions = append(out.Partitions, admin.Partition{Ref: l.ref, Life: l.state.Life, Ready: true})
+		out.Partitions = append(out.Partitions, admin.Partition{Ref: l.ref, Life: l.state.Life, Ready: !t.making})
 	}
 	return out
+}
+
+// SetReady has the partitions of a topic be ready, or still in the making.
+func (r *Region) SetReady(name rhumb.Topic, ready bool) {
+	r.change(func() { r.topics[name].making = !ready })
 }
 
 // newLog makes an empty log; the caller holds the lock.
