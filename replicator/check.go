@@ -135,6 +135,10 @@ func (m *Manager) checkOwn() Check {
 		out.Detail = "its files cannot be used, the one before stays: " + err.Error()
 		return out
 	}
+	if err := now.Begun(); err != nil {
+		out.Detail = err.Error()
+		return out
+	}
 	return expiryAt(out, now.Expiry(), "this region's")
 }
 

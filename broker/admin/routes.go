@@ -130,6 +130,9 @@ func (s *Server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	}
 	defer release()
 	r = withScope(r, who.within)
+	if rt.tenant == reachScoped && who.within != nil {
+		rec.Header().Set(api.HeaderWithin, who.within.list())
+	}
 	r.Body = http.MaxBytesReader(rec, r.Body, rt.body)
 	if rt.stream != nil {
 		if err := rt.stream(rec, r); err != nil {

@@ -72,14 +72,27 @@ func (s scope) names() []rhumb.Tenant {
 }
 
 func (s scope) words() string {
+	if len(s) == 1 {
+		return "tenant " + s.list()
+	}
+	return "tenants " + s.list()
+}
+
+// maxListed bounds the names in a header and in messages.
+const maxListed = 50
+
+// list gives the names with commas between them; of very many the first ones, and an
+// ellipsis.
+func (s scope) list() string {
 	var all []string
 	for _, t := range s.names() {
+		if len(all) == maxListed {
+			all = append(all, "...")
+			break
+		}
 		all = append(all, string(t))
 	}
-	if len(all) == 1 {
-		return "tenant " + all[0]
-	}
-	return "tenants " + strings.Join(all, ", ")
+	return strings.Join(all, ", ")
 }
 
 // within gives the scope of a caller who may not make the call in the whole mesh, or

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/broker/admin/admintest"
+	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -131,6 +132,9 @@ func TestTenantAdminReachesHisTenantOnly(t *testing.T) {
 			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), c.has) {
 				t.Errorf("%s: %d, no %q in %s", name, w.Code, c.has, w.Body)
 			}
+			if got := w.Header().Get(api.HeaderWithin); got != "mine" {
+				t.Errorf("%s: its answer says that it is within %q", name, got)
+			}
 			for _, word := range others {
 				if strings.Contains(w.Body.String(), word) && !strings.HasSuffix(name, ".yaml") {
 					t.Errorf("%s tells of %q: %s", name, word, w.Body)
@@ -159,8 +163,8 @@ func TestTenantAdminStopsBeingOne(t *testing.T) {
 		return do(h, method, target, body, "Authorization", "Bearer "+secret+role).Code
 	}
 	// Whoever may see the whole mesh goes on to, and administers his tenant besides.
-	if w := do(h, "GET", "/admin/v1/topics", "", "Authorization", "Bearer "+secret+"viewer"); !strings.Contains(w.Body.String(), "orders") {
-		t.Errorf("a viewer who administers a tenant sees %s", w.Body)
+	if w := do(h, "GET", "/admin/v1/topics", "", "Authorization", "Bearer "+secret+"viewer"); !strings.Contains(w.Body.String(), "orders") || w.Header().Get(api.HeaderWithin) != "" {
+		t.Errorf("a viewer who administers a tenant sees %s, within %q", w.Body, w.Header().Get(api.HeaderWithin))
 	}
 	for target, want := range map[string]int{"/admin/v1/namespaces/mine/v": 200, "/admin/v1/namespaces/old/v": 403} {
 		if got := ask("viewer", "PUT", target, `{}`); got != want {

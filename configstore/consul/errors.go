@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/hashicorp/consul/api"
 
@@ -43,6 +44,9 @@ func (s *Store) explainStatus(doing string, err api.StatusError) error {
 		kind, next = rhumb.KindForbidden, tokenAdvice
 	case http.StatusBadRequest:
 		kind = rhumb.KindInvalid
+		if strings.Contains(err.Body, "HTTP request to an HTTPS server") {
+			next = httpsAdvice
+		}
 	case http.StatusRequestEntityTooLarge:
 		kind, next = rhumb.KindTooLarge, "; Consul's limits.kv_max_value_size and limits.txn_max_req_len must be at least 524288, as they are by default"
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect, http.StatusNotFound:
@@ -57,6 +61,9 @@ func (s *Store) explainStatus(doing string, err api.StatusError) error {
 	}
 	return rhumb.Errorf(kind, "configstore: consul at %s: %s: status %d: %s%s", s.address, doing, err.Code, text, next)
 }
+
+// httpsAdvice ends the error of a Consul that was asked without TLS and wants it.
+const httpsAdvice = "; it takes https only: config_store.consul.address https://host:port, consul://host:port?https=true of a command, or CONSUL_HTTP_SSL=true"
 
 // tokenAdvice ends errors that another token would mend.
 const tokenAdvice = "; give config_store.consul.token_file, or CONSUL_HTTP_TOKEN of a command, a token with the policy that docs/first-mesh.md shows"

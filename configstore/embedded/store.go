@@ -48,6 +48,9 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Dir == "" {
 		return nil, rhumb.Errorf(rhumb.KindInvalid, "configstore: embedded: no directory is given")
 	}
+	if rhumb.IsURL(cfg.Dir) {
+		return nil, rhumb.Errorf(rhumb.KindInvalid, "configstore: embedded: %s is no directory", cfg.Dir)
+	}
 	if cfg.PollEvery <= 0 {
 		cfg.PollEvery = 250 * time.Millisecond
 	}

@@ -187,6 +187,9 @@ func (f *Folder) put(what, path string, text []byte, mode os.FileMode) error {
 // lock makes the directory if it is absent, and keeps other writers out of it
 // until what it returns is called, at the latest until the process ends.
 func (f *Folder) lock() (unlock func(), err error) {
+	if rhumb.IsURL(f.dir) {
+		return nil, rhumb.Errorf(rhumb.KindInvalid, "certs: %s is no directory", f.dir)
+	}
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return nil, rhumb.Errorf(rhumb.KindForbidden, "certs: make %s: %w", f.dir, err)
 	}

@@ -41,6 +41,14 @@ func (l *Loaded) Signer() *x509.Certificate {
 	return nil
 }
 
+// Begun is an error if the own certificate is not valid yet.
+func (l *Loaded) Begun() error {
+	if l.Leaf == nil || !time.Now().Before(l.Leaf.NotBefore) {
+		return nil
+	}
+	return rhumb.Errorf(rhumb.KindInvalid, "the certificate is valid from %s on, and now it is %s", l.Leaf.NotBefore.UTC().Format(time.RFC3339), time.Now().UTC().Format(time.RFC3339))
+}
+
 // Expiry gives when the first of the certificates in use ends.
 func (l *Loaded) Expiry() time.Time {
 	certs := l.Roots
@@ -55,6 +63,7 @@ type Source struct {
 	files Files // fixed
 
 	mu     sync.Mutex
+	check  func(*Loaded) error
 	loaded *Loaded
 	stamps [3]stamp
 	err    error
@@ -98,12 +107,24 @@ func (s *Source) Current() *Loaded {
 	}
 	if now := stampsOf(s.files); now != s.stamps {
 		loaded, err := load(s.files)
+		if err == nil && s.check != nil {
+			err = s.check(loaded)
+		}
 		if s.err = err; err == nil {
-			// Only now: a pair of which one half is new is looked at again.
+			// Only now: a pair of which one half is new is looked at again, and what is
+			// refused today.
 			s.loaded, s.stamps = loaded, now
 		}
 	}
 	return s.loaded
+}
+
+// Check has files that change judged before they are taken: with an error those before
+// stay in use, and [Source.Err] gives it. What is in use already stays.
+func (s *Source) Check(check func(*Loaded) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.check = check
 }
 
 // Err says why the files as they are now cannot be used; nil if they are in use.

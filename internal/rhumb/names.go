@@ -29,6 +29,16 @@ type Namespace string
 // TopicName is the last part of a topic's name, without its tenant and namespace.
 type TopicName string
 
+// IsURL reports whether a text that should name a directory names something on the
+// network instead: it begins with a scheme, as https://host or consul://host does. Made
+// as a directory it would be one called "https:".
+func IsURL(text string) bool {
+	scheme, rest, found := strings.Cut(text, ":")
+	return found && len(scheme) > 1 && strings.HasPrefix(rest, "/") && !strings.ContainsFunc(scheme, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '+' && r != '-' && r != '.'
+	})
+}
+
 // DefaultTenant and DefaultNamespace are what a bare Kafka topic name means.
 const (
 	DefaultTenant    Tenant    = "public"

@@ -9,6 +9,11 @@ import (
 // Prefix is the path that every call of this version of the API starts with.
 const Prefix = "/admin/v1"
 
+// HeaderWithin is in each answer that was cut to what a caller who administers
+// tenants may see: their names, with commas between them. An answer without it is
+// about the whole mesh.
+const HeaderWithin = "Rhumb-Within"
+
 // ErrorBody is the answer to a call that failed.
 type ErrorBody struct {
 	Error Error `json:"error"`

@@ -17,6 +17,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
@@ -46,9 +47,32 @@ type Config struct {
 
 // Client calls one region's API. Its methods may run at the same time.
 type Client struct {
-	base  *url.URL
-	token string
-	http  *http.Client
+	base   *url.URL
+	token  string
+	http   *http.Client
+	within atomic.Pointer[[]rhumb.Tenant]
+}
+
+// Within gives the tenants to which the region has cut what it answered so far, since
+// the caller may see no more; nil if all of it was about the whole mesh. What a list
+// does not have then may be there all the same.
+func (c *Client) Within() []rhumb.Tenant {
+	if all := c.within.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// noteWithin remembers to what an answer was cut.
+func (c *Client) noteWithin(header string) {
+	if header == "" {
+		return
+	}
+	all := []rhumb.Tenant{}
+	for name := range strings.SplitSeq(header, ",") {
+		all = append(all, rhumb.Tenant(strings.TrimSpace(name)))
+	}
+	c.within.Store(&all)
 }
 
 // New makes a client; it connects at the first call.
@@ -136,6 +160,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 		defer resp.Body.Close()
 		return nil, c.refused(resp)
 	}
+	c.noteWithin(resp.Header.Get(api.HeaderWithin))
 	return resp, nil
 }
 

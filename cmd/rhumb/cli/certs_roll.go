@@ -24,7 +24,8 @@ they read them by themselves, links and connections stay up.
   finish  ca.crt holds the new CA only, and the old key is removed. Give it to every region and client.
 
 A step is given again when it was stopped in the middle. issue and finish ask the mesh first whether every region has what
-the step before it made, where --addr or RHUMB_ADDR names a region; --unchecked leaves that out.`
+the step before it made, where --addr or RHUMB_ADDR names a region, and change nothing while one has not (exit code 1) or
+that cannot be told (2); --unchecked leaves that out.`
 
 // rollWork is what the steps share.
 type rollWork struct {
@@ -123,34 +124,56 @@ type rollState struct {
 	Regions []rollRow `json:"regions"`
 }
 
-// follow compares what the regions of the mesh say with the folder.
+// follow compares what the regions of the mesh say with the folder. With an error it is
+// not known whether all follow; rows then are those that are known.
 func (w *rollWork) follow(c *cobra.Command, at certs.Rolled) ([]rollRow, error) {
 	conn, err := w.connect(c.Context())
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	return followers(c, conn, at)
+	rows, err := followers(c, conn, at)
+	if err != nil {
+		return rows, err
+	}
+	// A region that does not follow the store knows neither who joined nor what others trust.
+	st, err := conn.ConfigStatus(c.Context())
+	if err == nil && st.State != configstore.StateCurrent.String() {
+		err = rhumb.Errorf(rhumb.KindUnavailable, "region %s does not know what the others trust now, since it is not current with the configuration store (%s): see 'rhumb config status'", st.Region, st.State)
+	}
+	return rows, err
 }
 
+// followers gives a row for each region that has run. A list that lacks a document, or
+// the region that gave it, is no list of all.
 func followers(c *cobra.Command, conn *client.Client, at certs.Rolled) ([]rollRow, error) {
 	entries, err := conn.Regions(c.Context())
+	if err == nil {
+		err = whole(conn)
+	}
 	if err != nil {
 		return nil, err
 	}
-	rows := []rollRow{}
+	self, err := conn.Region(c.Context())
+	if err != nil {
+		return nil, err
+	}
+	rows, asked := []rollRow{}, false
 	for _, e := range entries {
-		doc := configstore.Region{}
-		if e.Document != nil {
-			doc = *e.Document
+		if e.Document == nil {
+			return nil, rhumb.Errorf(rhumb.KindUnavailable, "region %s does not tell which CAs region %s trusts: ask another one", self.Name, e.Name)
 		}
+		doc := *e.Document
 		if doc.JoinedAt.IsZero() {
 			continue // it has never run: nothing of it can be cut off
 		}
 		r := rollRow{Region: e.Name, Signer: doc.CAFingerprint, Trusted: append([]string{}, doc.TrustedCAs...)}
 		r.lacks = !containsAll(r.Trusted, at.Trusted) || at.Stage != certs.StageBegun && r.Signer != at.Signer
 		r.Follows = !r.lacks && containsAll(at.Trusted, r.Trusted)
-		rows = append(rows, r)
+		rows, asked = append(rows, r), asked || e.Name == self.Name
+	}
+	if !asked {
+		return nil, rhumb.Errorf(rhumb.KindUnavailable, "region %s, which was asked, is not among the regions of the mesh that have run: ask another one", self.Name)
 	}
 	return rows, nil
 }
@@ -171,7 +194,7 @@ func (w *rollWork) check(c *cobra.Command, before certs.Stage) error {
 	}
 	rows, err := w.follow(c, at)
 	if err != nil {
-		return err
+		return unknown(c, fmt.Errorf("whether every region has what the step before made: %w; nothing was changed, --unchecked goes on all the same", err))
 	}
 	var late []string
 	for _, r := range rows {
@@ -190,15 +213,15 @@ func (w *rollWork) check(c *cobra.Command, before certs.Stage) error {
 func (w *rollWork) status() *cobra.Command {
 	return &cobra.Command{Use: "status", Short: "Show how far the roll-over is, here and in every region", Args: exactly(0, "none"),
 		Long: "Shows the CAs of --dir and what each region says that it trusts. A region follows when it trusts those of ca.crt and no " +
-			"other, and shows a certificate of the one that signs, once that is the new one. Exit code 1 while a region does not follow.",
+			"other, and shows a certificate of the one that signs, once that is the new one. Exit code 1 while a region does not follow, 2 while that cannot be told.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			at, err := certs.NewFolder(w.dir).Roll()
 			if err != nil {
 				return err
 			}
-			rows, err := w.follow(c, at)
-			if err != nil {
-				return err
+			rows, unsure := w.follow(c, at)
+			if rows == nil {
+				return unknown(c, fmt.Errorf("which regions follow: %w", unsure))
 			}
 			err = w.print(c.OutOrStdout(), rollState{at, rows}, func(out io.Writer) {
 				fmt.Fprintf(out, "stage %s: ca.crt holds %s, %.16s signs\n\n", at.Stage, counted(len(at.Trusted), "CA"), at.Signer)
@@ -211,9 +234,14 @@ func (w *rollWork) status() *cobra.Command {
 					row(out, r.Region, r.Follows, fmt.Sprintf("%.16s", r.Signer), strings.Join(trusted, " "))
 				}
 			})
-			if err == nil && slices.ContainsFunc(rows, func(r rollRow) bool { return !r.Follows }) {
-				err = &toldError{exitFailed}
+			switch {
+			case err != nil:
+				return err
+			case unsure != nil:
+				return unknown(c, fmt.Errorf("which regions follow: %w", unsure))
+			case slices.ContainsFunc(rows, func(r rollRow) bool { return !r.Follows }):
+				return &toldError{exitFailed}
 			}
-			return err
+			return nil
 		}}
 }

@@ -89,7 +89,7 @@ func configTable(w io.Writer, rows []configRow) {
 			fmt.Fprintf(w, "\n%s: the last good copy cannot be saved: %s\n", r.Region, r.Status.KeepError)
 		}
 		for _, p := range r.Status.Problems {
-			fmt.Fprintf(w, "  %s: %s\n", p.Key, p.Reason)
+			fmt.Fprintf(w, "%s: %s: %s\n", r.Region, p.Key, p.Reason)
 		}
 		if r.Status.State == configstore.StateOtherMesh.String() {
 			fmt.Fprintln(w, otherMeshNext)

@@ -128,24 +128,59 @@ func names(regions []api.RegionEntry) string {
 	return strings.Join(all, ", ")
 }
 
+// answerLimit is how long one address of a region may take to say who answers there. A
+// process that hangs takes connections and says nothing. Tests shorten it.
+var answerLimit = 10 * time.Second
+
+// firstThatAnswers takes the first of a region's addresses that answers as that region.
+// If none does, the error is of the one that got furthest.
 func (t *target) firstThatAnswers(ctx context.Context, r api.RegionEntry) (*client.Client, error) {
 	err := rhumb.Errorf(rhumb.KindUnavailable, "region %s has no admin address that is known: give its URL instead; %w", r.Name, errNotKnown)
+	furthest := -1
 	for _, url := range r.Admin {
-		c, bad := t.dial(url)
-		if bad != nil {
-			err = bad
-			continue
-		}
-		info, bad := c.Region(ctx)
-		if bad == nil && info.Name == r.Name {
+		c, bad := t.answersAs(ctx, url, r.Name)
+		if bad == nil {
 			return c, nil
 		}
-		if err = bad; bad == nil {
-			err = rhumb.Errorf(rhumb.KindUnavailable, "%s is region %s, not %s: correct the addresses of region %s", url, info.Name, r.Name, r.Name)
+		if n := how(bad); n >= furthest {
+			furthest, err = n, bad
 		}
-		c.Close()
 	}
 	return nil, err
+}
+
+// errOther says that another region answers.
+var errOther = errors.New("correct its addresses with 'rhumb region update'")
+
+// answersAs gives a client for an address where that region answers.
+func (t *target) answersAs(ctx context.Context, url string, name rhumb.RegionName) (*client.Client, error) {
+	c, err := t.dial(url)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	info, err := c.Region(ctx)
+	if err == nil && info.Name == name {
+		return c, nil
+	}
+	c.Close()
+	if err == nil {
+		err = rhumb.Errorf(rhumb.KindUnavailable, "%s is region %s, not %s: %w", url, info.Name, name, errOther)
+	}
+	return nil, err
+}
+
+// how tells how far an address got that is not used: an API that refuses is where the
+// region is, another region or another protocol is not.
+func how(err error) int {
+	switch k := rhumb.KindOf(err); {
+	case k != rhumb.KindUnavailable && k != rhumb.KindTimeout:
+		return 2
+	case errors.Is(err, errOther):
+		return 1
+	}
+	return 0
 }
 
 // short gives a topic's short name, or what came if it is none.

@@ -21,6 +21,7 @@ func linkDiverged(a *asking) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				noteCut(c, conn)
 				return a.print(c.OutOrStdout(), api.DivergedList{Diverged: all}, func(w io.Writer) {
 					row(w, "TOPIC", "PARTITION", "OF", "END", "REGION", "LAST COMMON", "IT HAS UP TO", "FOUND")
 					for _, d := range all {

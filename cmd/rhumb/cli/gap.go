@@ -35,6 +35,7 @@ func gapList(a *asking) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				noteCut(c, conn)
 				return a.print(c.OutOrStdout(), api.GapList{Gaps: gaps}, func(w io.Writer) {
 					row(w, "TOPIC", "PARTITION", "GAP", "ORIGIN", "LIFE", "FROM", "TO", "REASON", "AT", "BY")
 					for _, g := range gaps {

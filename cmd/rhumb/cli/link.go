@@ -35,6 +35,7 @@ func linkCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				noteCut(c, conn)
 				if links, err = f.apply(c, links); err != nil {
 					return err
 				}

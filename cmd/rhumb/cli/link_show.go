@@ -116,6 +116,7 @@ func linkShow(a *asking) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				noteCut(c, conn)
 				i := slices.IndexFunc(links, func(l api.Link) bool { return string(l.Peer) == args[0] })
 				if i < 0 {
 					return rhumb.Errorf(rhumb.KindNotFound, "there is no link to region %q: see 'rhumb link list'", args[0])

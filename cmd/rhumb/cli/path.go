@@ -47,6 +47,7 @@ func pathList(a *asking) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				noteCut(c, conn)
 				if err := f.known(c, conn, origins); err != nil {
 					return err
 				}

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,9 @@ type regionRow struct {
 	Rebuilds uint32                  `json:"rebuilds"`
 	JoinedAt time.Time               `json:"joined_at,omitzero"` // zero: it has not started yet
 	Geo      []string                `json:"geo"`
+	// Hidden: the caller is not told the region's document. Only name, number and state
+	// are known then.
+	Hidden bool `json:"hidden,omitzero"`
 }
 
 // regionWork is what the commands about regions share: they ask a region, or use the
@@ -99,13 +103,16 @@ func regionList(w *regionWork) *cobra.Command {
 				return err
 			}
 			rows := []regionRow{}
+			if slices.ContainsFunc(all, func(r configstore.Region) bool { return r.Version == 0 }) {
+				fmt.Fprintln(c.ErrOrStderr(), "rhumb: note: the documents of regions are not told to this caller")
+			}
 			for _, r := range all {
-				rows = append(rows, regionRow{r.Name, r.Number, stateOf(r.State), r.DataUUID, r.Rebuilds, r.JoinedAt, append([]string{}, r.Geo...)})
+				rows = append(rows, regionRow{r.Name, r.Number, stateOf(r.State), r.DataUUID, r.Rebuilds, r.JoinedAt, append([]string{}, r.Geo...), r.Version == 0})
 			}
 			return w.print(c.OutOrStdout(), rows, func(out io.Writer) {
 				row(out, "REGION", "NUMBER", "STATE", "JOINED", "DATA DIRECTORY", "REBUILDS", "GEO")
-				for i, r := range rows {
-					if all[i].Version == 0 { // its document is not told to who administers a tenant only
+				for _, r := range rows {
+					if r.Hidden {
 						row(out, r.Name, r.Number, r.State, "?", "?", "?", "?")
 						continue
 					}

@@ -116,6 +116,9 @@ func (w *regionWork) drainState(ctx context.Context, name rhumb.RegionName) (dra
 	}
 	defer conn.Close()
 	info, err := conn.Region(ctx)
+	if err == nil {
+		err = whole(conn)
+	}
 	if err != nil {
 		return drainAnswer{}, err
 	}

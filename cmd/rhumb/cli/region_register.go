@@ -43,7 +43,8 @@ const registerLong = `Register a region before it starts for the first time: it 
 The other regions connect to it within seconds of its start; none is restarted. Its addresses may be left out, since
 a region writes those of its own file when it starts.
 
-The number is one that no region ever had, above the highest that any region which can be reached has seen. Of two that
+The number is one that no region ever had, above the highest that any region which can be reached has seen; it is refused
+while one of them says that the configuration store went back. Of two that
 register the same name at once one is refused. A name whose region was removed comes back under a new number, and starts
 with an empty data directory.`
 
@@ -79,9 +80,13 @@ func regionRegister(w *regionWork) *cobra.Command {
 
 func (w *regionWork) register(c *cobra.Command, name rhumb.RegionName, change api.MemberChange) (made api.Member, err error) {
 	if w.store != "" {
-		err = w.withStore(c, func(store configstore.Store, _ *configstore.View) error {
+		err = w.withStore(c, func(store configstore.Store, view *configstore.View) error {
+			seen, err := w.askBeside(c, view, name)
+			if err != nil {
+				return err
+			}
 			doc := configstore.Region{Name: name, Number: change.Number, Geo: change.Geo, Addresses: change.Addresses}
-			r, err := configstore.NewWriter(store, regionWriter).AddRegion(c.Context(), doc, 0)
+			r, err := configstore.NewWriter(store, regionWriter).AddRegion(c.Context(), doc, seen)
 			made = memberOf(r)
 			return err
 		})
@@ -120,14 +125,18 @@ func (w *regionWork) highest(c *cobra.Command, first *client.Client) (highest rh
 	return highest
 }
 
-// info asks a region for itself.
+// info asks a region for all that it tells of itself.
 func (t *target) info(ctx context.Context, r api.RegionEntry) (api.Region, error) {
 	conn, err := t.firstThatAnswers(ctx, r)
 	if err != nil {
 		return api.Region{}, err
 	}
 	defer conn.Close()
-	return conn.Region(ctx)
+	info, err := conn.Region(ctx)
+	if err == nil {
+		err = whole(conn)
+	}
+	return info, err
 }
 
 const updateLong = `Change the addresses of a region. All regions use them within seconds; none is restarted. What is not given stays; an

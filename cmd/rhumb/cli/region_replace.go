@@ -61,7 +61,10 @@ func regionReplace(w *regionWork) *cobra.Command {
 
 func (w *regionWork) replace(c *cobra.Command, name rhumb.RegionName) (done api.Member, err error) {
 	if w.store != "" {
-		err = w.withStore(c, func(store configstore.Store, _ *configstore.View) error {
+		err = w.withStore(c, func(store configstore.Store, view *configstore.View) error {
+			if _, err := w.askBeside(c, view, name); err != nil {
+				return err
+			}
 			r, err := configstore.NewWriter(store, regionWriter).ReplaceRegion(c.Context(), name)
 			done = memberOf(r)
 			return err
@@ -84,6 +87,9 @@ func (w *regionWork) document(c *cobra.Command, name rhumb.RegionName) (configst
 	i := slices.IndexFunc(all, func(r configstore.Region) bool { return r.Name == name })
 	if i < 0 {
 		return configstore.Region{}, noSuchRegion(name)
+	}
+	if all[i].Version == 0 {
+		return configstore.Region{}, rhumb.Errorf(rhumb.KindForbidden, "which data directory region %s has is not told to this caller: come with a token or certificate of the role admin", name)
 	}
 	return all[i], nil
 }

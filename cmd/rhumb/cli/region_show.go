@@ -221,7 +221,11 @@ func (w *regionWork) linksOf(ctx context.Context, r api.RegionEntry) ([]api.Link
 		return nil, err
 	}
 	defer conn.Close()
-	return conn.Links(ctx)
+	links, err := conn.Links(ctx)
+	if err == nil {
+		err = whole(conn) // nothing is behind of what is not shown
+	}
+	return links, err
 }
 
 // awaitCaughtUp looks until what the sources had at first is confirmed, or the time is

@@ -32,6 +32,7 @@ func namespaceList(a *asking) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				noteCut(c, conn)
 				list := api.NamespaceList{Namespaces: []api.Namespace{}}
 				for _, n := range all {
 					if len(args) == 0 || string(n.Space.Tenant) == args[0] {
@@ -71,6 +72,9 @@ func namespaceShow(a *asking) *cobra.Command {
 					if n.Space == at {
 						return a.printDocument(c, n)
 					}
+				}
+				if err := hidden(conn, "namespace "+at.String()); err != nil {
+					return err
 				}
 				return rhumb.Errorf(rhumb.KindNotFound, "there is no namespace %q: see which there are with 'rhumb namespace list'", at)
 			})

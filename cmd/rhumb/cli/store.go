@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/rhumbmq/rhumb/configstore"
@@ -11,12 +12,15 @@ import (
 )
 
 // storeHelp explains --config-store.
-const storeHelp = "the configuration store: a directory, or consul://host:port/prefix (consul:// alone: as the CONSUL_* environment says)"
+const storeHelp = "the configuration store: a directory, or consul://host:port/prefix, with '?https=true&ca=FILE&token_file=FILE' as needed (consul:// alone: as the CONSUL_* environment says)"
 
 // openStore opens the store that --config-store names. One that must exist holds a
 // mesh: a misspelled name makes nothing.
 func openStore(name string, existing bool) (configstore.Store, error) {
 	if !strings.HasPrefix(name, "consul:") {
+		if rhumb.IsURL(name) {
+			return nil, &usageError{fmt.Errorf("--config-store %s is neither a directory nor consul://…: a Consul that takes https only is consul://host:port?https=true&ca=FILE", name)}
+		}
 		return embedded.Open(embedded.Config{Dir: name, Existing: existing})
 	}
 	cfg, err := consul.ParseURL(name)

@@ -33,6 +33,7 @@ func tenantList(a *asking) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				noteCut(c, conn)
 				return a.print(c.OutOrStdout(), api.TenantList{Tenants: all}, func(w io.Writer) {
 					row(w, "TENANT", "REGIONS", "VERSION", "CHANGED", "BY", "ADMINS")
 					for _, t := range all {
@@ -59,6 +60,9 @@ func tenantShow(a *asking) *cobra.Command {
 					if string(t.Name) == args[0] {
 						return a.printDocument(c, t)
 					}
+				}
+				if err := hidden(conn, "tenant "+args[0]); err != nil {
+					return err
 				}
 				return rhumb.Errorf(rhumb.KindNotFound, "there is no tenant %q: see which there are with 'rhumb tenant list'", args[0])
 			})

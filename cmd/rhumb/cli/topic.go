@@ -56,6 +56,7 @@ func topicList(a *asking) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				noteCut(c, conn)
 				return a.print(c.OutOrStdout(), api.TopicList{Topics: topics}, func(w io.Writer) {
 					row(w, "TOPIC", "PARTITIONS", "CREATED", "CONFIGS")
 					for _, t := range topics {

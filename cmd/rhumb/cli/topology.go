@@ -230,6 +230,7 @@ func topologyExport(a *asking) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				noteCut(c, conn)
 				if file == "" || file == "-" {
 					return a.printDocument(c, text)
 				}

@@ -58,6 +58,7 @@ func topologyShow(a *asking) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				noteCut(c, conn)
 				switch f.String() {
 				case "dot":
 					return d.dot(c.OutOrStdout())
@@ -114,6 +115,9 @@ func draw(c *cobra.Command, conn *client.Client, args []string) (drawing, error)
 		}
 	}
 	if len(args) > 0 && len(d.Flows) == 0 {
+		if err := hidden(conn, "namespace in "+args[0]); err != nil {
+			return d, err
+		}
 		return d, rhumb.Errorf(rhumb.KindNotFound, "there is no namespace in %q: see which there are with 'rhumb namespace list'", args[0])
 	}
 	return d, nil

@@ -162,6 +162,9 @@ func (a *asking) figuresOf(ctx context.Context, r api.RegionEntry, spaces map[rh
 	if f.links, err = conn.Links(ctx); err != nil {
 		return err
 	}
+	if err := covers(conn, spaces); err != nil {
+		return err
+	}
 	edges, err := conn.EdgeList(ctx)
 	if err != nil {
 		return err
@@ -325,6 +328,9 @@ func (a *asking) reachable(ctx context.Context, conn *client.Client, name rhumb.
 	if i < 0 {
 		return fmt.Errorf("it is not known where it was asked")
 	}
-	_, err = a.info(ctx, known[i])
+	answers, err := a.firstThatAnswers(ctx, known[i])
+	if err == nil {
+		answers.Close()
+	}
 	return err
 }

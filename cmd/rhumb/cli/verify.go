@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -50,13 +51,14 @@ func verifyCommand() *cobra.Command {
 				}
 				o.Topics = append(o.Topics, name)
 			}
+			var asked [2]*client.Client
 			for i, side := range []*verify.Source{&o.A, &o.B} {
 				conn, err := t.await(c.Context(), args[i])
 				if err != nil {
 					return unknown(c, err)
 				}
 				defer conn.Close()
-				*side = verify.Client(conn)
+				*side, asked[i] = verify.Client(conn), conn
 			}
 			var thirds []*client.Client
 			defer func() {
@@ -73,6 +75,9 @@ func verifyCommand() *cobra.Command {
 				return verify.Client(conn), nil
 			}
 			report, err := verify.Run(c.Context(), o)
+			for _, conn := range asked {
+				err = cmp.Or(err, whole(conn)) // "all topics" would be those that are shown
+			}
 			if err != nil {
 				return unknown(c, err)
 			}

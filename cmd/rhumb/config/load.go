@@ -196,6 +196,9 @@ func (c *Config) resolve(dir string) error {
 		}
 	}
 	for _, p := range paths {
+		if rhumb.IsURL(*p) {
+			return fmt.Errorf("%s is no directory or file", *p)
+		}
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
 		}

@@ -159,7 +159,7 @@ func (s *Server) storeFlag() string {
 	if files := s.cfg.ConfigStore.Embedded; files != nil {
 		return shellWord(files.Path)
 	}
-	return s.cfg.ConfigStore.Consul.Backend().URL()
+	return shellWord(s.cfg.ConfigStore.Consul.Backend().URL())
 }
 
 // storageFailed logs that storage ended the region. Damage stays what it is over any

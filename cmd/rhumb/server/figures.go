@@ -43,6 +43,8 @@ func (s *Server) certificateProblems(problem func(part, state, format string, ar
 		switch end := source.Current().Expiry(); {
 		case source.Err() != nil:
 			problem("listener "+name, "certificate refused", "%v; the one before stays in use", source.Err())
+		case source.Current().Begun() != nil:
+			problem("listener "+name, "certificate not begun", "%v; put another one into the file, or set the clock right", source.Current().Begun())
 		case time.Until(end) <= 0:
 			problem("listener "+name, "certificate expired", "it ended at %s; put a new one into the file, no restart is needed", end.UTC().Format(time.RFC3339))
 		case time.Until(end) < expirySoon:

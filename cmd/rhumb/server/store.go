@@ -56,7 +56,8 @@ func (s *Server) certifiedMesh() rhumb.UUID {
 }
 
 // checkCertificate refuses to start with a certificate that peers would refuse: of no
-// region, of another one, or of another mesh.
+// region, of another one, or of another mesh. Files that take its place later are held to
+// the same.
 func (s *Server) checkCertificate(context.Context) error {
 	for _, l := range s.listeners(config.ProtocolGeo) {
 		source := s.in.certs[l.Name]
@@ -67,16 +68,30 @@ func (s *Server) checkCertificate(context.Context) error {
 		if l.TLS != nil {
 			file = "certificate " + l.TLS.Cert
 		}
-		id, ok := source.Current().Identity()
-		mesh, name := s.room.view.Mesh().UUID, s.cfg.Region.Name
-		switch {
-		case !ok || id.Role != certs.RoleRegion:
-			return rhumb.Errorf(rhumb.KindInvalid, "%s names no region of a mesh, so no other region takes it: name the one that 'rhumb certs issue %s' makes", file, name)
-		case id.Name != string(name):
-			return rhumb.Errorf(rhumb.KindInvalid, "%s is that of region %s, this is region %s: name the one that 'rhumb certs issue %s' makes, or correct region.name", file, id.Name, name, name)
-		case id.Mesh != mesh:
-			return rhumb.Errorf(rhumb.KindInvalid, "%s is of mesh %s, the configuration store of mesh %s: correct config_store, or name a certificate that the CA of this mesh signed ('rhumb certs issue %s')", file, id.Mesh, mesh, name)
+		if err := s.fitsRegion(file, source.Current()); err != nil {
+			return err
 		}
+		source.Check(func(now *certs.Loaded) error {
+			if err := s.fitsRegion(file, now); err != nil {
+				return err
+			}
+			return now.Begun()
+		})
+	}
+	return nil
+}
+
+// fitsRegion says what is wrong with a certificate of the links of this region.
+func (s *Server) fitsRegion(file string, now *certs.Loaded) error {
+	id, ok := now.Identity()
+	mesh, name := s.room.view.Mesh().UUID, s.cfg.Region.Name
+	switch {
+	case !ok || id.Role != certs.RoleRegion:
+		return rhumb.Errorf(rhumb.KindInvalid, "%s names no region of a mesh, so no other region takes it: name the one that 'rhumb certs issue %s' makes", file, name)
+	case id.Name != string(name):
+		return rhumb.Errorf(rhumb.KindInvalid, "%s is that of region %s, this is region %s: name the one that 'rhumb certs issue %s' makes, or correct region.name", file, id.Name, name, name)
+	case id.Mesh != mesh:
+		return rhumb.Errorf(rhumb.KindInvalid, "%s is of mesh %s, the configuration store of mesh %s: correct config_store, or name a certificate that the CA of this mesh signed ('rhumb certs issue %s')", file, id.Mesh, mesh, name)
 	}
 	return nil
 }
