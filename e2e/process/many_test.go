@@ -280,37 +280,48 @@ func (m *many) live(when string) {
 			})
 		}
 	})
-	writer := Client(m.t, m.Regions[0].Kafka, kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(4*n))
-	defer writer.Close()
-	m.meet(writer, n)
+	writers := m.writers(n)
+	for _, w := range writers {
+		defer w.Close()
+	}
 	m.note("%s: a record a second in %d topics begins", when, n)
 	began, used := time.Now(), m.cpu()
-	sent := m.publish(writer, n, length, length/3, lags)
+	sent := m.publish(writers, length, length/3)
 	took, after := time.Since(began), m.cpu()
 	Await(m.t, m.wait, "all records are read", func() bool { return lags.count() >= sent })
 	m.note("%s: %d topics, a record a second each: lag p50 %s, p99 %s, most %s of %d records; CPU: us %.0f %%, eu %.0f %% of a core", when, n,
 		lags.at(0.5), lags.at(0.99), lags.at(1), sent, (after[0]-used[0])/took.Seconds()*100, (after[1]-used[1])/took.Seconds()*100)
 }
 
-// meet has a client know so many topics: it asks for all that it has records for at
-// once, and would ask again and again while they come one after the other.
-func (m *many) meet(c *kgo.Client, n int) {
-	records := make([]*kgo.Record, 0, n)
-	for i := range n {
-		records = append(records, &kgo.Record{Topic: manyTopic(i), Value: []byte("first")})
-	}
+// eachWriter is how many topics a client writes to: for each request it looks at all of
+// them, and would be what is measured.
+const eachWriter = 1000
+
+// writers makes clients that write to so many topics, and know them: they would ask for
+// all again and again while new ones come one after the other.
+func (m *many) writers(n int) (all []*kgo.Client) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), m.wait)
 	defer cancel()
-	if err := c.ProduceSync(ctx, records...).FirstErr(); err != nil {
-		m.t.Fatal(err)
+	for from := 0; from < n; from += eachWriter {
+		c := Client(m.t, m.Regions[0].Kafka, kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(4*eachWriter))
+		var records []*kgo.Record
+		for i := from; i < min(n, from+eachWriter); i++ {
+			records = append(records, &kgo.Record{Topic: manyTopic(i), Value: []byte("first")})
+		}
+		if err := c.ProduceSync(ctx, records...).FirstErr(); err != nil {
+			m.t.Fatal(err)
+		}
+		all = append(all, c)
 	}
-	m.note("a client has written to %d topics in %s", n, time.Since(began).Round(time.Millisecond))
+	m.note("%d clients have written to %d topics in %s", len(all), n, time.Since(began).Round(time.Millisecond))
+	return all
 }
 
 // publish goes round the topics, one record a second for each. What comes after warm
 // counts; it gives how many those are.
-func (m *many) publish(c *kgo.Client, n int, length, warm time.Duration, lags *lagList) (counted int) {
+func (m *many) publish(writers []*kgo.Client, length, warm time.Duration) (counted int) {
+	n := m.lively
 	began, sent := time.Now(), 0
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -327,15 +338,17 @@ func (m *many) publish(c *kgo.Client, n int, length, warm time.Duration, lags *l
 				counted++
 			}
 			binary.BigEndian.PutUint64(v, uint64(at.UnixNano()))
-			c.Produce(context.Background(), &kgo.Record{Topic: manyTopic(sent % n), Value: v}, func(_ *kgo.Record, err error) {
+			writers[sent%n/eachWriter].Produce(context.Background(), &kgo.Record{Topic: manyTopic(sent % n), Value: v}, func(_ *kgo.Record, err error) {
 				if err != nil {
 					m.t.Errorf("a record was refused: %v", err)
 				}
 			})
 		}
 	}
-	if err := c.Flush(context.Background()); err != nil {
-		m.t.Fatal(err)
+	for _, c := range writers {
+		if err := c.Flush(context.Background()); err != nil {
+			m.t.Fatal(err)
+		}
 	}
 	return counted
 }
