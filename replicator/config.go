@@ -74,7 +74,8 @@ type Limits struct {
 	Window int64
 	// Read is how many bytes a session reads from the log at once. Default 1 MiB.
 	Read int
-	// Lanes is how many streams a link sends on at most. Default 8, at most 16.
+	// Lanes is how many streams a link sends new data on at most, and as many more
+	// backlog. Default 8, at most 8.
 	Lanes int
 	// Connections is how many QUIC connections a link may have, 1 to 64. More than one
 	// are used while they bring more. The lower number of the two sides counts.
@@ -94,7 +95,7 @@ type Limits struct {
 }
 
 const (
-	maxLanes        = 16
+	maxLanes        = 16 // of both classes together
 	maxConnections  = strands.Max
 	defaultSend     = 128 << 20
 	defaultReceive  = 128 << 20
@@ -137,8 +138,8 @@ func (c *Config) validate() error {
 	switch {
 	case l.SendBudget < 0 || l.ReceiveBudget < 0 || l.Window < 0 || l.Read < 0 || l.Rate < 0 || l.Idle < 0 || l.Opening < 0:
 		return errors.New("replicator: limits must not be negative")
-	case l.Lanes < 1 || l.Lanes > maxLanes:
-		return errors.New("replicator: lanes must be 1 to 16")
+	case l.Lanes < 1 || l.Lanes > maxLanes/int(classes):
+		return errors.New("replicator: lanes must be 1 to 8")
 	case l.Connections < 1 || l.Connections > maxConnections:
 		return errors.New("replicator: connections of a link must be 1 to 64")
 	case l.Watchdog < idleTimeout:

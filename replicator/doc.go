@@ -53,7 +53,12 @@
 //
 // Who waits for a budget, or for the link, waits in one of two classes, first
 // come first served: records up to five seconds old go before older ones, which
-// get at least one turn in eight.
+// get at least one turn in eight. Of SendBudget backlog has three quarters at most.
+//
+// Each class has lanes of its own, since a batch cannot be cut on a lane. A session that
+// falls behind or catches up ends once all it sent is confirmed, and the next one goes on
+// over the other class's lane. As many sessions write backlog at once as the line is fast,
+// on a slow one one, and between two pieces it gives way to new data that waits.
 //
 // An edge with a rate has a limiter of its own: sessions take one of its few slots
 // before they read, new data first, and wait for its pace before their turn, so that
@@ -104,7 +109,7 @@
 // at a time may wait, a channel or a gate orders them.
 //
 // Manager.mu, then link.mu, then any of: lanes.mu, inbound.mu, settler.mu,
-// control.mu, flow.mu, ledger.mu, gate.mu, origins.mu, pool.mu, windows.mu. Apart from these: receiver.mu, then
+// control.mu, flow.mu, ledger.mu, gate.mu, origins.mu, pool.mu, windows.mu, precedence.mu. Apart from these: receiver.mu, then
 // inbound.mu, inLane.mu, receiver.resultsMu. watcher.mu before the region's own
 // locks. A region's callback takes receiver.resultsMu and inLane.mu only, until
 // its lane is closed.

@@ -29,6 +29,7 @@ type flow struct {
 	own     sourceLog       // read if the life is this region's own
 	relay   *relayLog       // else
 	class   class           // of what was read last
+	placed  bool            // class is known to be that of what comes next
 	shrink  wire.Shrink
 
 	// Guarded by link.mu.
@@ -207,6 +208,12 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 			}
 			continue
 		}
+		if errors.Is(err, errMoves) {
+			if opened, err = f.openAgain(ctx, c); err != nil {
+				break
+			}
+			continue
+		}
 		f.failed(ctx, c, after, err)
 		if ctx.Err() != nil {
 			break
@@ -289,7 +296,11 @@ func (f *flow) settle(c *conn, at dedup.ChainPoint) {
 
 // openAgain waits for the right to open another session.
 func (f *flow) openAgain(ctx context.Context, c *conn) (opened func(), err error) {
-	if err := c.opening.acquire(ctx, 1, backlog); err != nil {
+	waits := backlog
+	if f.placed {
+		waits = f.class
+	}
+	if err := c.opening.acquire(ctx, 1, waits); err != nil {
 		return nil, err
 	}
 	return sync.OnceFunc(func() { c.opening.release(1) }), nil

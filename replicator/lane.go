@@ -20,7 +20,7 @@ type lanes struct {
 
 	mu       sync.Mutex
 	open     []*lane
-	opening  int
+	opening  [classes]int
 	sessions map[wire.SessionID]*sending
 	lastID   wire.SessionID
 	lastLane uint64
@@ -29,46 +29,51 @@ type lanes struct {
 
 // lane is one of them. Sessions that are pinned to it take turns in writing.
 type lane struct {
+	link     *link
+	kind     class // of the sessions that are pinned to it
 	stream   *quic.Stream
 	out      *strands.Sender             // spreads it, nil if the peer knows no strands
 	on       map[*member]*strands.Strand // where; the pool's own
 	blocked  time.Duration               // when the pool last looked; its own
+	progress func(n int)                 // the stream took so many bytes
 	sessions int                         // pinned; guarded by lanes.mu
 	broken   atomic.Bool
-	moved    atomic.Int64 // Unix ns: when the stream last took something
+	gone     chan struct{} // closed when it is broken
+	moved    atomic.Int64  // Unix ns: when the stream last took something
 
 	// One writer at a time. A channel, because it is held while the path takes
 	// nothing: under virtual time who waits for a mutex stops the clock.
 	baton  chan struct{} // capacity 1
 	writer *wire.Writer
+	took   time.Duration // for how long the last piece was written
 }
 
 func (ls *lanes) init(c *conn) {
 	ls.conn, ls.sessions = c, map[wire.SessionID]*sending{}
 }
 
-// pin gives a session an id and the emptiest lane; while fewer lanes than
-// allowed are open and none is empty, it opens one more.
+// pin gives a session an id and the emptiest lane of its class; while fewer of these
+// than allowed are open and none is empty, it opens one more.
 func (ls *lanes) pin(ctx context.Context, s *sending) error {
 	ls.mu.Lock()
-	l := ls.emptiest()
-	if (l == nil || l.sessions > 0) && len(ls.open)+ls.opening < ls.conn.m.cfg.Limits.Lanes {
-		ls.opening++
+	l, open := ls.emptiest(s.kind)
+	if (l == nil || l.sessions > 0) && open+ls.opening[s.kind] < ls.conn.m.cfg.Limits.Lanes {
+		ls.opening[s.kind]++
 		ls.mu.Unlock()
 		stream, err := ls.conn.qc.OpenStreamSync(ctx)
 		ls.mu.Lock()
-		ls.opening--
+		ls.opening[s.kind]--
 		if err != nil {
 			ls.mu.Unlock()
 			return err
 		}
-		l = ls.make(stream)
+		l = ls.make(stream, s.kind)
 		ls.open = append(ls.open, l)
 		ls.readers.Go(func() { ls.hear(l) })
 	}
 	defer ls.mu.Unlock()
 	if l == nil { // others open the first ones just now
-		l = ls.emptiest()
+		l, _ = ls.emptiest(s.kind)
 	}
 	if l == nil {
 		return errNoLane
@@ -81,29 +86,34 @@ func (ls *lanes) pin(ctx context.Context, s *sending) error {
 }
 
 // make makes a lane of a stream, which is its base. The caller holds mu.
-func (ls *lanes) make(stream *quic.Stream) *lane {
-	l := &lane{stream: stream, baton: make(chan struct{}, 1)}
+func (ls *lanes) make(stream *quic.Stream, kind class) *lane {
+	l := &lane{link: ls.conn.link, kind: kind, stream: stream, gone: make(chan struct{}), baton: make(chan struct{}, 1)}
 	l.writer = wire.NewWriter(l, true)
-	if p := &ls.conn.pool; p.most > 1 {
+	p := &ls.conn.pool
+	l.progress = func(n int) {
+		l.moved.Store(time.Now().UnixNano())
+		p.took.Add(uint64(n))
+	}
+	if p.most > 1 {
 		ls.lastLane++
 		l.on = map[*member]*strands.Strand{}
-		l.out = strands.NewSender(ls.lastLane, baseOut{stream}, func(n int) {
-			l.moved.Store(time.Now().UnixNano())
-			p.took.Add(uint64(n))
-		}, func(error) { ls.giveUp(l) })
+		l.out = strands.NewSender(ls.lastLane, baseOut{stream}, l.progress, func(error) { ls.giveUp(l) })
 		p.poke()
 	}
 	return l
 }
 
-func (ls *lanes) emptiest() *lane {
-	var best *lane
+// emptiest gives the lane of a class with the fewest sessions, and how many there are.
+func (ls *lanes) emptiest(kind class) (best *lane, open int) {
 	for _, l := range ls.open {
-		if best == nil || l.sessions < best.sessions {
+		if l.kind != kind {
+			continue
+		}
+		if open++; best == nil || l.sessions < best.sessions {
 			best = l
 		}
 	}
-	return best
+	return best, open
 }
 
 // unpin forgets a session: answers that are still under way to it are dropped.
@@ -138,7 +148,9 @@ func (ls *lanes) hear(l *lane) {
 
 // giveUp ends a lane that broke or is stuck: its sessions go on over others.
 func (ls *lanes) giveUp(l *lane) {
-	l.broken.Store(true)
+	if l.broken.CompareAndSwap(false, true) {
+		close(l.gone)
+	}
 	l.stream.CancelWrite(streamGivenUp)
 	l.stream.CancelRead(streamGivenUp)
 	if l.out != nil {
@@ -189,20 +201,37 @@ func (ls *lanes) deliver(f wire.Frame) error {
 // while a large batch goes over a slow path.
 const pieceBytes = 64 << 10
 
-// Write gives bytes to the stream, piece by piece. It is for the frame writer.
+// Write gives bytes to the stream, piece by piece. It is for the frame writer. Between
+// two pieces backlog gives way to new data, for seven times as long as a piece takes at
+// most, so that it has its eighth.
 func (l *lane) Write(b []byte) (n int, err error) {
-	if l.out != nil {
-		return l.out.Write(b)
-	}
 	for n < len(b) {
-		m, err := l.stream.Write(b[n:min(len(b), n+pieceBytes)])
+		size := pieceBytes
+		if l.kind == backlog {
+			if l.took > quickPiece {
+				size = politePiece
+			}
+			l.link.precedence.yield(min((backlogShare-1)*l.took, yieldMost), l.gone)
+		}
+		began := time.Now()
+		m, err := l.give(b[n:min(len(b), n+size)])
 		n += m
 		if err != nil {
 			return n, err
 		}
-		l.moved.Store(time.Now().UnixNano())
+		l.took = time.Since(began)
 	}
 	return n, nil
+}
+
+// give gives a piece to the stream, or to all over which the lane is spread.
+func (l *lane) give(b []byte) (n int, err error) {
+	if l.out != nil {
+		return l.out.Write(b)
+	}
+	n, err = l.stream.Write(b)
+	l.progress(n)
+	return n, err
 }
 
 // write sends frames and flushes them. It blocks while the peer or the path
@@ -210,6 +239,10 @@ func (l *lane) Write(b []byte) (n int, err error) {
 func (l *lane) write(frames ...wire.Frame) error {
 	l.baton <- struct{}{}
 	defer func() { <-l.baton }()
+	if l.kind == fresh {
+		l.link.precedence.begin()
+		defer l.link.precedence.end()
+	}
 	for _, f := range frames {
 		if l.writer.Write(f) != nil {
 			return errLane

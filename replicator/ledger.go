@@ -12,7 +12,7 @@ import (
 // from the session's own goroutine, because that one may wait for the budget
 // which a confirmation gives back.
 type ledger struct {
-	budget *gate
+	budget allotment
 
 	mu       sync.Mutex
 	sent     []entry // in order of last

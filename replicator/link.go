@@ -15,14 +15,16 @@ import (
 // one keeps its number. Connections come and go beneath it.
 type link struct {
 	// Fixed at construction.
-	m      *Manager
-	name   rhumb.RegionName
-	number rhumb.RegionNumber
-	turns  *gate // whose batch goes next
-	pace   pace
+	m          *Manager
+	name       rhumb.RegionName
+	number     rhumb.RegionNumber
+	turns      [classes]*gate // whose batch goes next on lanes of a class
+	pace       pace
+	precedence precedence // of new data on the line
 	// The link's share of the node's budgets: one with a destination that takes
 	// everything and stores nothing must not keep the others from theirs.
 	send    *gate                   // bytes read and not confirmed
+	behind  *gate                   // of these, what backlog has
 	receive *gate                   // bytes arrived and not stored
 	stop    context.CancelCauseFunc // ends run; set when it starts
 
@@ -98,12 +100,13 @@ type counters struct {
 }
 
 func newLink(m *Manager, r *configstore.Region) *link {
-	turns := int64(m.cfg.Limits.Lanes)
+	turns := [classes]*gate{fresh: newGate(int64(m.cfg.Limits.Lanes)), backlog: newGate(1)}
 	if m.cfg.Limits.Rate > 0 {
-		turns = 1 // what waits for the rate is ordered by one queue
+		turns[fresh] = turns[backlog] // what waits for the rate is ordered by one queue
 	}
-	l := &link{m: m, name: r.Name, number: r.Number, turns: newGate(turns), pace: pace{rate: m.cfg.Limits.Rate},
-		send: newGate(m.cfg.Limits.SendBudget), receive: newGate(m.cfg.Limits.ReceiveBudget), flows: map[sourceKey]*flow{}, standing: map[*flow]struct{}{},
+	l := &link{m: m, name: r.Name, number: r.Number, turns: turns, pace: pace{rate: m.cfg.Limits.Rate},
+		send: newGate(m.cfg.Limits.SendBudget), behind: newGate(backlogPart(m.cfg.Limits.SendBudget)),
+		receive: newGate(m.cfg.Limits.ReceiveBudget), flows: map[sourceKey]*flow{}, standing: map[*flow]struct{}{},
 		judging: newGate(1), changed: make(chan struct{}), health: linkHealth{state: LinkUnused, since: time.Now()}}
 	l.state.set(false)
 	return l

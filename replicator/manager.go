@@ -249,6 +249,7 @@ func (m *Manager) reconcile(ctx context.Context) {
 	for _, l := range links {
 		n := int64(len(links))
 		l.send.resize(m.cfg.Limits.SendBudget / n)
+		l.behind.resize(backlogPart(m.cfg.Limits.SendBudget / n))
 		l.receive.resize(m.cfg.Limits.ReceiveBudget / n)
 		i := slices.IndexFunc(regions, func(r configstore.Region) bool { return r.Name == l.name })
 		out, in := edgesBetween(edges, m.cfg.Self.Name, l.name)

@@ -175,7 +175,9 @@ func (p *pool) sample(now time.Time, d time.Duration) {
 	changed := n != p.wanted
 	p.wanted, p.path.loss = n, p.meter.smooth
 	p.path.goodput += smoothing * (float64(s.Bytes)/max(d.Seconds(), .001) - p.path.goodput)
+	goodput := p.path.goodput
 	p.mu.Unlock()
+	p.conn.link.regulate(goodput)
 	if changed {
 		select {
 		case p.conn.control.want <- struct{}{}:

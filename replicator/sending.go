@@ -22,8 +22,6 @@ const (
 	// groupBytes is how much of a session goes out in one turn, so that others
 	// that wait get theirs soon.
 	groupBytes = 256 << 10
-	// freshFor is the age up to which records count as new, not as backlog.
-	freshFor = 5 * time.Second
 	// quietFor is how long nothing has to come before a skip brings the watermark
 	// over the offsets of others at the end of the log; in a log that others always
 	// fill, it does so every tailEvery.
@@ -37,6 +35,7 @@ type sending struct {
 	flow   *flow
 	conn   *conn
 	id     wire.SessionID
+	kind   class // of its lane
 	lane   *lane
 	inbox  inbox
 	ledger ledger
@@ -67,7 +66,6 @@ type sending struct {
 
 func newSending(f *flow, c *conn, opened func()) *sending {
 	s := &sending{flow: f, conn: c, opened: opened, inbox: newInbox(), waiter: region.NewWaiter()}
-	s.ledger.budget = f.link.send
 	s.limiter = f.limiter()
 	s.progress()
 	s.busy.Store(true)
@@ -91,6 +89,7 @@ func (s *sending) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.place(src.Head)
 	if err := s.conn.lanes.pin(ctx, s); err != nil {
 		return err
 	}
@@ -253,7 +252,8 @@ func (s *sending) perform(ctx context.Context) error {
 		if len(s.actions) == 0 {
 			return nil
 		}
-		for i := 0; i < len(s.actions) && !s.interrupted(); {
+		asked := s.flow.machine.Status()
+		for i := 0; i < len(s.actions) && !s.interrupted(&asked); {
 			var err error
 			n := 1
 			switch a := &s.actions[i]; a.Do {
@@ -282,15 +282,15 @@ func (s *sending) perform(ctx context.Context) error {
 }
 
 // interrupted takes answers that came meanwhile to the machine, and reports
-// whether what it asked for before is void: the session is over, or rewound.
-func (s *sending) interrupted() bool {
-	before := s.flow.machine.Status()
-	if !s.hear() {
-		return false
+// whether what it asked for when its status was another is void: the session is over, or
+// rewound.
+func (s *sending) interrupted(asked *session.Status) bool {
+	heard := s.hear()
+	st := s.flow.machine.Status()
+	if heard {
+		s.flow.note(st)
 	}
-	after := s.flow.machine.Status()
-	s.flow.note(after)
-	return !after.State.Open() || after.Round != before.Round
+	return asked.State.Open() && !st.State.Open() || st.Round != asked.Round
 }
 
 // leaveLimiter lets another session of the edge read.
@@ -314,18 +314,15 @@ func (s *sending) read(ctx context.Context, r session.Read) error {
 			return err
 		}
 		r.MaxBytes = s.limiter.chunk(r.MaxBytes)
-		return s.flow.link.send.acquire(ctx, int64(r.MaxBytes), s.flow.class)
+		return s.ledger.budget.acquire(ctx, int64(r.MaxBytes), s.flow.class)
 	})
 	if err != nil {
 		return err
 	}
 	s.ledger.reserve(int64(r.MaxBytes))
 	result := s.flow.log().messages(ctx, r)
-	if len(result.Messages) > 0 {
-		s.flow.class = fresh
-		if at := result.Messages[0].Envelope.AppendTime; time.Since(time.UnixMilli(at)) > freshFor {
-			s.flow.class = backlog
-		}
+	if err := s.judge(ctx, &result); err != nil {
+		return err
 	}
 	s.flow.machine.OnRead(result)
 	return nil
@@ -350,7 +347,7 @@ func (s *sending) write(ctx context.Context, actions []session.Action) (n int, e
 		if err := s.turn(ctx, size); err != nil {
 			return 0, err
 		}
-		defer s.flow.link.turns.release(1)
+		defer s.flow.link.turns[s.kind].release(1)
 	}
 	s.used = s.used || batches > 0
 	s.account()
@@ -385,11 +382,11 @@ func (s *sending) turn(ctx context.Context, size int) error {
 		if err := s.flow.atLimit(func() (bool, error) { return s.limiter.wait(ctx, int64(size)) }); err != nil {
 			return err
 		}
-		if err := s.flow.link.turns.acquire(ctx, 1, s.flow.class); err != nil {
+		if err := s.flow.link.turns[s.kind].acquire(ctx, 1, s.flow.class); err != nil {
 			return err
 		}
 		if _, err := s.flow.link.pace.wait(ctx, int64(size)); err != nil {
-			s.flow.link.turns.release(1)
+			s.flow.link.turns[s.kind].release(1)
 			return err
 		}
 		return nil

@@ -1,0 +1,206 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/session"
+)
+
+// New data and backlog have lanes of their own: a batch cannot be cut on a lane, so who
+// shares one with backlog waits for whole batches of it, minutes on a slow line. A
+// session that falls behind, or catches up, goes on over a lane of its new class.
+
+// errMoves ends a session that goes on over a lane of the other class.
+var errMoves = errors.New("replicator: the session goes on over a lane of another class")
+
+const (
+	// freshFor is the age up to which records count as new, not as backlog.
+	freshFor = 5 * time.Second
+	// freshAgain is the age from which on those of a session that was behind do: less,
+	// so that one at the border does not change lanes all the time.
+	freshAgain = freshFor / 2
+
+	// turnRate is how much of a line's speed there is for each session that writes
+	// backlog at once, in bytes per second: on a slow line one does, since all that do
+	// share the line with new data, packet by packet.
+	turnRate = 512 << 10
+
+	// politePiece is how much backlog goes out at once before it looks whether new data
+	// waits, where a large piece took more than quickPiece.
+	politePiece = 16 << 10
+	quickPiece  = 50 * time.Millisecond
+	// yieldMost bounds one wait of backlog for new data.
+	yieldMost = 2 * time.Second
+)
+
+// classOf gives the class of records of an age, for a session that had a class.
+func classOf(age time.Duration, had class) class {
+	if age > freshFor || had == backlog && age > freshAgain {
+		return backlog
+	}
+	return fresh
+}
+
+// backlogTurns is how many sessions may write backlog at once, where so many bytes per
+// second go out.
+func backlogTurns(goodput float64, lanes int) int64 {
+	return max(1, min(int64(goodput/turnRate), int64(lanes)))
+}
+
+// regulate has as many sessions write backlog at once as the line is fast.
+func (l *link) regulate(goodput float64) {
+	if lim := &l.m.cfg.Limits; lim.Rate == 0 {
+		l.turns[backlog].resize(backlogTurns(goodput, lim.Lanes))
+	}
+}
+
+// foresee guesses the class of what a session will send, of a flow whose log ends before
+// head, so that it begins on the right lane.
+func (f *flow) foresee(head rhumb.Offset) {
+	f.mu.Lock()
+	known, after := f.status.known, f.status.confirmed
+	f.mu.Unlock()
+	f.class = fresh
+	if !known || after+1 >= head {
+		return
+	}
+	if at := f.oldestAfter(after, head); at > 0 {
+		f.class = classOf(time.Since(time.UnixMilli(at)), fresh)
+	}
+}
+
+// place decides of which class the session's lane is. A flow whose session moves knows it.
+func (s *sending) place(head rhumb.Offset) {
+	if !s.flow.placed {
+		s.flow.foresee(head)
+	}
+	s.flow.placed = false
+	s.kind = s.flow.class
+	s.ledger.budget = s.flow.link.allot(s.kind)
+}
+
+// judge notes of what class is what was read. It gives errMoves if that belongs on another
+// lane, as soon as the destination has all that was sent before: what a new session sends
+// must not overtake it, or it would be sent twice.
+func (s *sending) judge(ctx context.Context, read *session.ReadResult) error {
+	if len(read.Messages) == 0 {
+		return nil
+	}
+	at := read.Messages[0].Envelope.AppendTime
+	s.flow.class = classOf(time.Since(time.UnixMilli(at)), s.flow.class)
+	if s.flow.class == s.kind {
+		return nil
+	}
+	s.leaveLimiter()
+	s.ledger.keep()
+	began := s.flow.machine.Status().Round
+	for {
+		st := s.flow.machine.Status()
+		if !st.State.Open() || st.Round != began {
+			return nil // the session is over or begins anew: what was read is void
+		}
+		if st.InFlight == 0 {
+			s.flow.placed = true
+			return errMoves
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.inbox.ready:
+			s.hear()
+		}
+	}
+}
+
+// precedence has backlog give way to new data that waits for the line.
+type precedence struct {
+	mu      sync.Mutex
+	writing int           // sessions that write new data just now
+	over    chan struct{} // closed when none does; nil: nobody waits for that
+}
+
+// begin says that a session writes new data, end that it has.
+func (p *precedence) begin() {
+	p.mu.Lock()
+	p.writing++
+	p.mu.Unlock()
+}
+
+func (p *precedence) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.writing--; p.writing == 0 && p.over != nil {
+		close(p.over)
+		p.over = nil
+	}
+}
+
+// yield waits until nobody writes new data, at most for a time, or until gone is closed.
+func (p *precedence) yield(most time.Duration, gone <-chan struct{}) {
+	p.mu.Lock()
+	if p.writing == 0 {
+		p.mu.Unlock()
+		return
+	}
+	if p.over == nil {
+		p.over = make(chan struct{})
+	}
+	over := p.over
+	p.mu.Unlock()
+	late := time.NewTimer(most)
+	defer late.Stop()
+	select {
+	case <-over:
+	case <-gone:
+	case <-late.C:
+	}
+}
+
+// allotment is what sessions of one class may take of a link's send budget.
+type allotment struct {
+	all  *gate
+	part *gate // what backlog may take of it; nil: all
+}
+
+// backlogPart is what backlog may take of n bytes: new data is never kept waiting for
+// the room of batches that wait for a slow line themselves.
+func backlogPart(n int64) int64 { return n - n/4 }
+
+// allot gives what a class may take.
+func (l *link) allot(c class) allotment {
+	if c == backlog {
+		return allotment{l.send, l.behind}
+	}
+	return allotment{all: l.send}
+}
+
+func (a allotment) acquire(ctx context.Context, n int64, c class) error {
+	if a.part != nil {
+		if err := a.part.acquire(ctx, n, c); err != nil {
+			return err
+		}
+	}
+	err := a.all.acquire(ctx, n, c)
+	if err != nil && a.part != nil {
+		a.part.release(n)
+	}
+	return err
+}
+
+func (a allotment) overdraw(n int64) {
+	a.all.overdraw(n)
+	if a.part != nil {
+		a.part.overdraw(n)
+	}
+}
+
+func (a allotment) release(n int64) {
+	a.all.release(n)
+	if a.part != nil {
+		a.part.release(n)
+	}
+}

@@ -1,0 +1,136 @@
+package replicator
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/relay"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// live is a topic of small records that are new all the time.
+var live = rhumb.Topic{Tenant: "public", Namespace: "default", Name: "live"}
+
+// trickle is what a topic of one record at a time saw on its way.
+type trickle struct {
+	from, to *node
+	at       []time.Time     // when they were published
+	ages     []time.Duration // of those that arrived, at that moment
+}
+
+// step publishes one more record, and notes which have arrived.
+func (x *trickle) step(publish bool) {
+	if publish {
+		x.from.produce(live, 0, 1, 300)
+		x.at = append(x.at, time.Now())
+	}
+	for n := len(x.to.region.own(live, 0, x.from.self.Number)); len(x.ages) < n; {
+		x.ages = append(x.ages, time.Since(x.at[len(x.ages)]))
+	}
+}
+
+// worst gives the age that one of a hundred had, of all that were published, some not
+// arrived yet.
+func (x *trickle) worst() time.Duration {
+	ages := slices.Clone(x.ages)
+	for _, at := range x.at[len(ages):] {
+		ages = append(ages, time.Since(at))
+	}
+	slices.Sort(ages)
+	return ages[len(ages)*99/100]
+}
+
+// TestG94FreshDataPassesLargeBatches: on a slow line new records do not wait until a batch
+// of backlog is through, however large that is and however many partitions are behind.
+func TestG94FreshDataPassesLargeBatches(t *testing.T) {
+	const kb = 8 * 1000
+	slow := relay.Settings{Delay: 20 * time.Millisecond, Rate: 60 * kb, Queue: 18_000}
+	lossy := relay.Settings{Delay: 20 * time.Millisecond, Rate: 400 * kb, Queue: 120_000, Loss: .01}
+	one := Limits{Connections: 1}
+	for _, c := range []struct {
+		name       string
+		line       relay.Settings
+		limits     Limits
+		partitions int32
+		batches    int // of each partition
+		fault      bool
+		most       time.Duration
+	}{
+		{"8 batches of 1 MB", slow, one, 8, 1, false, 4 * time.Second},
+		{"16 batches of 1 MB", slow, one, 16, 1, false, 4 * time.Second},
+		{"several connections", slow, Limits{}, 8, 1, false, 15 * time.Second}, // that find the line full
+		{"loss", lossy, Limits{}, 16, 2, false, 8 * time.Second},
+		{"faults in the middle", slow, one, 8, 1, true, 10 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.name != "8 batches of 1 MB" {
+				t.Skip("minutes of a slow line")
+			}
+			inBubble(t, c.line, usEu, func(ms *mesh) {
+				ms.limits = c.limits
+				ms.behindAndLive(c.partitions, c.batches, c.fault, c.most)
+			})
+		})
+	}
+}
+
+// behindAndLive has us fall behind with batches of 1 MB, and both regions publish small
+// records until they are through. Of these one of a hundred may be older than most.
+func (ms *mesh) behindAndLive(partitions int32, batches int, fault bool, most time.Duration) {
+	us, eu := ms.nodes["us"], ms.nodes["eu"]
+	ms.start()
+	us.create(orders, partitions)
+	us.create(live, 1)
+	ms.until("eu has the topics", 10*time.Second, func() bool { return len(eu.region.Topics()) == 2 })
+	us.produce(live, 0, 1, 300)
+	eu.produce(live, 0, 1, 300)
+	ms.until("live flows", 10*time.Second, func() bool { return copied(us, eu, live, 0) && copied(eu, us, live, 0) })
+	eu.kill()
+	for i := range int(partitions) * batches {
+		us.produce(orders, i%int(partitions), 100, 1_000_000)
+	}
+	ms.pass(10 * time.Second)
+	eu.start()
+	ms.until("linked", 10*time.Second, func() bool { return ms.linked("us", "eu") })
+	ms.until("the backlog flows", time.Minute, func() bool { return us.link("eu").SentBytes > 0 })
+	there, back := &trickle{from: us, to: eu}, &trickle{from: eu, to: us}
+	there.at, back.at = make([]time.Time, 1), make([]time.Time, 1)
+	there.ages, back.ages = make([]time.Duration, 1), make([]time.Duration, 1)
+	through := func() bool {
+		for p := range int(partitions) {
+			if !copied(us, eu, orders, p) {
+				return false
+			}
+		}
+		return true
+	}
+	began := time.Now()
+	for i := 0; !through(); i++ {
+		if time.Since(began) > 20*time.Minute {
+			ms.t.Fatalf("the backlog is not through after %s", time.Since(began))
+		}
+		if fault && i == 300 {
+			ms.cut("us", "eu", relay.Settings{Cut: true})
+			ms.pass(500 * time.Millisecond)
+			ms.cut("us", "eu", ms.net.def)
+		}
+		if fault && i == 600 {
+			eu.kill()
+			eu.start()
+		}
+		there.step(true)
+		back.step(true)
+		ms.pass(time.Second / 15)
+	}
+	took := time.Since(began)
+	ms.until("all is there", time.Minute, func() bool { return copied(us, eu, live, 0) && copied(eu, us, live, 0) })
+	for _, x := range []*trickle{there, back} {
+		x.step(false)
+		ms.t.Logf("%s: %d records in %s, one of a hundred older than %s", x.from.self.Name, len(x.at), took, x.worst())
+		if x.worst() > most {
+			ms.t.Error(fmt.Sprintf("new records of %s waited for the backlog: %s", x.from.self.Name, x.worst()))
+		}
+	}
+}
