@@ -256,19 +256,24 @@ func (w *watcher) run(ctx context.Context) {
 	w.update(nil)
 }
 
-// grown gives the members of a bucket whose end moved since it was last seen.
+// grown gives the members of a bucket whose end moved since it was last seen. It asks
+// for ends before it takes the lock, which all buckets and all sessions share.
 func (w *watcher) grown(b *bucket) []*source {
 	changed := b.waiter.Changed()
+	ends := make([]rhumb.Offset, len(changed))
+	for i, ref := range changed {
+		ends[i] = rhumb.NoOffset
+		if st, ok := w.log.State(ref); ok {
+			ends[i] = lastOut(&st)
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var grown []*source
-	for _, ref := range changed {
-		s := b.members[ref]
-		if s == nil {
-			continue // it left meanwhile
-		}
-		if st, ok := w.log.State(ref); ok && lastOut(&st) > s.seen {
-			s.seen = lastOut(&st)
+	for i, ref := range changed {
+		// One that is no member any more left meanwhile.
+		if s := b.members[ref]; s != nil && ends[i] > s.seen {
+			s.seen = ends[i]
 			grown = append(grown, s.source)
 		}
 	}
