@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/relay"
@@ -45,6 +46,9 @@ func (x *trickle) worst() time.Duration {
 // TestG94FreshDataPassesLargeBatches: on a slow line new records do not wait until a batch
 // of backlog is through, however large that is and however many partitions are behind.
 func TestG94FreshDataPassesLargeBatches(t *testing.T) {
+	if testing.Short() {
+		t.Skip("minutes of a slow line")
+	}
 	const kb = 8 * 1000
 	slow := relay.Settings{Delay: 20 * time.Millisecond, Rate: 60 * kb, Queue: 18_000}
 	lossy := relay.Settings{Delay: 20 * time.Millisecond, Rate: 400 * kb, Queue: 120_000, Loss: .01}
@@ -65,9 +69,6 @@ func TestG94FreshDataPassesLargeBatches(t *testing.T) {
 		{"faults in the middle", slow, one, 8, 1, true, 10 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if testing.Short() && c.name != "8 batches of 1 MB" {
-				t.Skip("minutes of a slow line")
-			}
 			inBubble(t, c.line, usEu, func(ms *mesh) {
 				ms.limits = c.limits
 				ms.behindAndLive(c.partitions, c.batches, c.fault, c.most)
@@ -133,4 +134,50 @@ func (ms *mesh) behindAndLive(partitions int32, batches int, fault bool, most ti
 			ms.t.Error(fmt.Sprintf("new records of %s waited for the backlog: %s", x.from.self.Name, x.worst()))
 		}
 	}
+}
+
+// TestClassOf: who was behind counts as new again only when it is well below the border.
+func TestClassOf(t *testing.T) {
+	for _, c := range []struct {
+		age       time.Duration
+		had, want class
+	}{
+		{0, fresh, fresh}, {freshFor, fresh, fresh}, {freshFor + 1, fresh, backlog},
+		{freshFor, backlog, backlog}, {freshAgain + 1, backlog, backlog}, {freshAgain, backlog, fresh},
+	} {
+		if got := classOf(c.age, c.had); got != c.want {
+			t.Errorf("records of age %s after class %d are of class %d, want %d", c.age, c.had, got, c.want)
+		}
+	}
+}
+
+// TestPrecedence: backlog waits while new data is written, no longer than it may, and
+// not for a lane that is gone.
+func TestPrecedence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p precedence
+		waits := func(gone <-chan struct{}) time.Duration {
+			began := time.Now()
+			p.yield(time.Second, gone)
+			return time.Since(began)
+		}
+		if d := waits(nil); d != 0 {
+			t.Errorf("it waited for nobody, %s", d)
+		}
+		p.begin()
+		p.begin()
+		if d := waits(nil); d != time.Second {
+			t.Errorf("it waited %s, may wait a second", d)
+		}
+		gone := make(chan struct{})
+		close(gone)
+		if d := waits(gone); d != 0 {
+			t.Errorf("on a lane that is gone it waited %s", d)
+		}
+		time.AfterFunc(100*time.Millisecond, p.end)
+		time.AfterFunc(300*time.Millisecond, p.end)
+		if d := waits(nil); d != 300*time.Millisecond {
+			t.Errorf("it waited %s for the last one, who took 300 ms", d)
+		}
+	})
 }
