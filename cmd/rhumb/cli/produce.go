@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -168,6 +169,9 @@ type consumer struct {
 
 func (o *consumer) run(c *cobra.Command, conn *client.Client, name rhumb.Topic) error {
 	partitions := []int32{o.partition}
+	if at, err := strconv.ParseInt(o.from, 10, 64); o.from != "earliest" && o.from != "latest" && (err != nil || at < 0) {
+		return usage(c, fmt.Errorf("--from %q is none of earliest, latest or an offset", o.from))
+	}
 	if o.partition < 0 {
 		t, err := conn.Describe(c.Context(), name)
 		if err != nil {

@@ -119,6 +119,9 @@ func topicCreate(a *asking) *cobra.Command {
 			if _, err := topicNamed(c, spec.Topic); err != nil {
 				return err
 			}
+			if spec.Partitions < 0 {
+				return usage(c, fmt.Errorf("--partitions %d: must not be below 0", spec.Partitions))
+			}
 			return a.ask(c, func(conn *client.Client) error {
 				t, err := conn.CreateTopic(c.Context(), spec)
 				if err != nil {

@@ -26,6 +26,9 @@ func topicDelete(a *asking) *cobra.Command {
 			"after a moment, unless --force says to lose them.",
 		Args: exactly(1, "one TOPIC"), ValidArgsFunction: a.completeTopic(),
 		RunE: func(c *cobra.Command, args []string) error {
+			if scope != "" && scope != "mesh" && scope != "region" {
+				return usage(c, fmt.Errorf("--scope %q: scope must be mesh or region", scope))
+			}
 			remove := func(conn *client.Client, ctx context.Context, t rhumb.Topic) (api.Topic, error) {
 				return conn.DeleteTopic(ctx, t, scope, force)
 			}
