@@ -202,15 +202,13 @@ func (ls *lanes) deliver(f wire.Frame) error {
 const pieceBytes = 64 << 10
 
 // Write gives bytes to the stream, piece by piece. It is for the frame writer. Between
-// two pieces backlog gives way to new data, for seven times as long as a piece takes at
+// two pieces that were slow backlog gives way to new data, for seven times as long as a piece takes at
 // most, so that it has its eighth.
 func (l *lane) Write(b []byte) (n int, err error) {
 	for n < len(b) {
 		size := pieceBytes
-		if l.kind == backlog {
-			if l.took > quickPiece {
-				size = politePiece
-			}
+		if l.kind == backlog && l.took > quickPiece { // a fast line has room for both
+			size = politePiece
 			l.link.precedence.yield(min((backlogShare-1)*l.took, yieldMost), l.gone)
 		}
 		began := time.Now()
