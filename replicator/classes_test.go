@@ -1,7 +1,6 @@
 package replicator
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -131,7 +130,7 @@ func (ms *mesh) behindAndLive(partitions int32, batches int, fault bool, most ti
 		x.step(false)
 		ms.t.Logf("%s: %d records in %s, one of a hundred older than %s", x.from.self.Name, len(x.at), took, x.worst())
 		if x.worst() > most {
-			ms.t.Error(fmt.Sprintf("new records of %s waited for the backlog: %s", x.from.self.Name, x.worst()))
+			ms.t.Errorf("new records of %s waited for the backlog: %s", x.from.self.Name, x.worst())
 		}
 	}
 }
