@@ -96,6 +96,10 @@ type Config struct {
 	// and clients may reach the API: other Host headers are refused, so that no
 	// web page can rebind its own name to this address.
 	Hosts []string
+	// MaxConnections is how many connections of a listener may be open, more are closed
+	// at once. 0, or more than 1024: 1024.
+	MaxConnections int
+
 	// StopGrace is how long requests may go on after Run's context ended.
 	// Default 10 s.
 	StopGrace time.Duration

@@ -43,6 +43,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Version == (version.Info{}) {
 		cfg.Version = version.Get()
 	}
+	if cfg.MaxConnections <= 0 || cfg.MaxConnections > maxConnections {
+		cfg.MaxConnections = maxConnections
+	}
 	if cfg.StopGrace == 0 {
 		cfg.StopGrace = defaultStopGrace
 	}
@@ -85,7 +88,7 @@ func (s *Server) Listen(addr string) (net.Listener, error) {
 // accepting, ends streams and long polls, gives other requests StopGrace to
 // finish, and returns nil. It closes l.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
-	l = newLimited(l, maxConnections, maxConnectionsPerAddress)
+	l = newLimited(l, s.cfg.MaxConnections, maxConnectionsPerAddress)
 	if s.cfg.TLS != nil {
 		l = tls.NewListener(l, s.cfg.TLS)
 	}

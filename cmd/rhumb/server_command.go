@@ -36,6 +36,9 @@ func serverCommand() *cobra.Command {
 				cfg.FitMemory(limit)
 				log.Info("memory is limited", "bytes", limit)
 			}
+			if files := config.FilesLimit(); cfg.FitFiles(files) {
+				log.Warn("clients get fewer connections than limits.connections says: raise the limit of open files (ulimit -n, LimitNOFILE=)", "open_files_limit", files, "connections", cfg.Limits.Connections)
+			}
 			return runServer(cmd.Context(), server.New(cfg, server.Options{Logger: log}), log)
 		},
 	}

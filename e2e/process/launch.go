@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -59,9 +60,20 @@ func environment(more []string) []string {
 // still runs then.
 func Launch(t testing.TB, env []string, args ...string) *Process {
 	t.Helper()
+	return launch(t, exec.Command(Binary(t), args...), env, args)
+}
+
+// LaunchWithFiles is Launch for a process that may have few files open.
+func LaunchWithFiles(t testing.TB, files int, args ...string) *Process {
+	t.Helper()
+	limited := fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, files)
+	return launch(t, exec.Command("sh", append([]string{"-c", limited, Binary(t)}, args...)...), nil, args)
+}
+
+func launch(t testing.TB, cmd *exec.Cmd, env, args []string) *Process {
+	t.Helper()
 	p := &Process{t: t, name: "rhumb " + strings.Join(args, " "), done: make(chan struct{}),
-		out: output{wrote: make(chan struct{}, 1)}}
-	p.cmd = exec.Command(Binary(t), args...)
+		out: output{wrote: make(chan struct{}, 1)}, cmd: cmd}
 	p.cmd.Env = environment(env)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.SysProcAttr = attributes()

@@ -36,6 +36,7 @@ type Mesh struct {
 	begin  time.Time
 	relays map[string]*relay.Relay // by "a-b"
 	limits string                  // of the regions' files
+	files  int                     // that a process may have open; 0: as this one
 }
 
 // smallLimits make files end, and what is read leave memory, with little data.
@@ -215,7 +216,11 @@ func (m *Mesh) writeLinks(b *strings.Builder, r *Region) {
 func (m *Mesh) launch(r *Region) {
 	m.t.Helper()
 	r.lives++
-	r.running = Launch(m.t, nil, "server", "--config", r.Config)
+	if m.files > 0 {
+		r.running = LaunchWithFiles(m.t, m.files, "server", "--config", r.Config)
+	} else {
+		r.running = Launch(m.t, nil, "server", "--config", r.Config)
+	}
 	p, life := r.running, r.lives
 	m.t.Cleanup(func() {
 		if m.t.Failed() {

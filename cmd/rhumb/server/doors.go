@@ -167,7 +167,7 @@ func (s *Server) openAdmin(context.Context) error {
 			Members: members{broker.Documents{View: s.room.view, By: s.writer()}, s}, Drain: s.drain,
 			Links: s.links, Paths: s.paths, Divergence: s.divergence(), LinkControl: s.linkControl(), AutoCreate: s.cfg.Kafka.AutoCreate, Regions: s.regions, Edges: s.edges, Health: s.health,
 			Metrics: s.metrics(), Tokens: s.in.tokens, Hosts: slices.Clone(s.cfg.Admin.Hosts),
-			StopGrace: time.Second, Logger: s.log,
+			StopGrace: time.Second, Logger: s.log, MaxConnections: config.OwnFiles(config.FilesLimit()) / 4,
 		}
 		if host, _, err := net.SplitHostPort(advertised(l)); err == nil {
 			cfg.Hosts = append(cfg.Hosts, host)
