@@ -262,7 +262,7 @@ func TestFirstStartNeedsConsul(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refused("an emptied Consul", fresh, "holds no mesh yet", "rhumb certs init --config-store consul://")
+	refused("an emptied Consul", fresh, "holds no mesh yet", `rhumb certs init --config-store "consul://`)
 	if keys, _, err := m.Consul.API().KV().Keys(consulPrefix, "", nil); err != nil || len(keys) != 0 {
 		t.Errorf("a refused start made %v, %v", keys, err)
 	}
