@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"net"
+	"os"
 	"syscall"
 	"testing"
 
@@ -15,7 +16,11 @@ import (
 // that a region needs: it goes on to new log files, and serves the link and who is there.
 func TestConnectionsLeaveFilesToTheRegion(t *testing.T) {
 	var have syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &have); err != nil || have.Cur < 2000 {
+	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &have)
+	switch few := err != nil || have.Cur < 2000; {
+	case few && os.Getenv("CI") == "true":
+		t.Fatalf("this process may have %d files open, and opens 1,600 connections (%v)", have.Cur, err)
+	case few:
 		t.Skipf("this process may have %d files open, and opens 1,600 connections (%v)", have.Cur, err)
 	}
 	m := start(&Mesh{t: t, limits: smallLimits, files: 300}, []rhumb.RegionName{"us", "eu"})
