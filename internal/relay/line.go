@@ -124,6 +124,7 @@ func (l *Line) deliverDue(ctx context.Context) time.Duration {
 			return wait
 		}
 		l.deliver(l.due)
+		l.countDue()
 		clear(l.due)
 	}
 	return time.Hour
@@ -141,11 +142,20 @@ func (l *Line) takeDue() (wait time.Duration) {
 		}
 		d := heap.Pop(&l.held).(held)
 		l.bytes -= len(d.data)
-		l.stats.Delivered++
-		l.stats.Bytes += uint64(len(d.data))
 		l.due = append(l.due, d.data)
 	}
 	return time.Hour
+}
+
+// countDue counts what was delivered, after it was: who waits for the count may
+// rely on it.
+func (l *Line) countDue() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.Delivered += uint64(len(l.due))
+	for _, data := range l.due {
+		l.stats.Bytes += uint64(len(data))
+	}
 }
 
 type held struct {

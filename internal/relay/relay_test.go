@@ -121,10 +121,7 @@ func TestRelaySurvivesEndpointRestart(t *testing.T) {
 	for range 10 { // provokes the kernel's "port unreachable" on the front
 		a.send("into the void", r.FrontA())
 	}
-	deadline := time.Now().Add(time.Minute)
-	for forth, _ := r.Stats(); forth.Delivered < 10 && time.Now().Before(deadline); forth, _ = r.Stats() {
-		runtime.Gosched()
-	}
+	awaitDelivered(t, r, 10)
 	b = listenAt(t, addr)
 	a.send("welcome back", r.FrontA())
 	if text, _ := b.receive(time.Minute); text != "welcome back" {
@@ -133,6 +130,19 @@ func TestRelaySurvivesEndpointRestart(t *testing.T) {
 	b.send("thanks", r.FrontB())
 	if text, _ := a.receive(time.Minute); text != "thanks" {
 		t.Errorf("a got %q", text)
+	}
+}
+
+// awaitDelivered waits until the relay has counted n datagrams from A to B, which
+// it does after they left.
+func awaitDelivered(t *testing.T, r *Relay, n uint64) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for forth, _ := r.Stats(); forth.Delivered < n; forth, _ = r.Stats() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d datagrams were delivered", forth.Delivered, n)
+		}
+		runtime.Gosched()
 	}
 }
 

@@ -38,6 +38,7 @@ func TestRowsArriveAsDatagrams(t *testing.T) {
 			if _, back := r.Stats(); back.Sent != 0 {
 				t.Error("something went back")
 			}
+			awaitDelivered(t, r, uint64(n))
 			if forth, _ := r.Stats(); forth.Delivered != uint64(n) {
 				t.Errorf("%d of %d datagrams are counted", forth.Delivered, n)
 			}
