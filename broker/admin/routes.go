@@ -42,6 +42,7 @@ func (s *Server) table() []route {
 		{method: "GET", path: "/healthz", open: true, stream: s.healthz},
 		{method: "GET", path: "/readyz", open: true, stream: s.readyz},
 		{method: "GET", path: "/metrics", role: RoleViewer, stream: s.serveMetrics},
+		{method: "GET", path: debugPrefix + "/{profile}", role: RoleOperator, stream: s.debugProfile},
 		{method: "GET", path: api.Prefix + "/openapi.yaml", role: RoleViewer, tenant: reachScoped, stream: s.openapi},
 		{method: "GET", path: api.Prefix + "/region", role: RoleViewer, tenant: reachScoped, json: s.region},
 		{method: "GET", path: api.Prefix + "/regions", role: RoleViewer, tenant: reachScoped, json: s.regions},

@@ -113,6 +113,7 @@ func sampleCalls(digest string) map[string]sampleCall {
 		"GET /healthz":                   {target: "/healthz"},
 		"GET /readyz":                    {target: "/readyz"},
 		"GET /metrics":                   {target: "/metrics"},
+		"GET /debug/pprof/{profile}":     {target: "/debug/pprof/goroutine", bad: "/debug/pprof/none"},
 		"GET /admin/v1/openapi.yaml":     {target: "/admin/v1/openapi.yaml"},
 		"GET /admin/v1/region":           {target: "/admin/v1/region"},
 		"GET /admin/v1/regions":          {target: "/admin/v1/regions"},
