@@ -54,7 +54,7 @@ func (m *Manager) Check(ctx context.Context, peer rhumb.RegionName) ([]Check, er
 	regions := m.cfg.Policy.Regions()
 	i := slices.IndexFunc(regions, func(r configstore.Region) bool { return r.Name == peer })
 	if i < 0 {
-		return nil, noLink(peer)
+		return nil, m.noLink(peer)
 	}
 	geo := regions[i].Geo
 	checks := []Check{{Name: "registered", OK: len(geo) > 0, Detail: fmt.Sprintf("number %d, %d geo addresses", regions[i].Number, len(geo)),

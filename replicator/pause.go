@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/replicator/wire"
 )
@@ -61,7 +62,7 @@ func pauseKey(peer rhumb.RegionName, space rhumb.Space) string {
 func (m *Manager) Pause(ctx context.Context, peer rhumb.RegionName, space rhumb.Space, by string) error {
 	l := m.link(peer)
 	if l == nil {
-		return noLink(peer)
+		return m.noLink(peer)
 	}
 	value, err := json.Marshal(pausedValue{Number: l.number, At: time.Now().UnixMilli(), By: by})
 	if err != nil {
@@ -118,8 +119,14 @@ func (m *Manager) alterPauses(ctx context.Context, change func(map[string]string
 	return nil
 }
 
-func noLink(peer rhumb.RegionName) error {
-	return rhumb.Errorf(rhumb.KindNotFound, "there is no link to region %q: see 'rhumb link list'", peer)
+// noLink is the refusal of a region to which there is no link, with those that may have
+// been meant.
+func (m *Manager) noLink(peer rhumb.RegionName) error {
+	m.mu.Lock()
+	links := m.sorted()
+	m.mu.Unlock()
+	hint := nearest.Hint(string(peer), links, func(l **link) string { return string((*l).name) })
+	return rhumb.Errorf(rhumb.KindNotFound, "there is no link to region %q%s: see 'rhumb link list'", peer, hint)
 }
 
 type readPauseResult struct {

@@ -94,7 +94,7 @@ func (f *flow) carryOut(ctx context.Context, o *skipOrder) error {
 func (m *Manager) flowOf(r SkipRequest) (*flow, error) {
 	l := m.link(r.Peer)
 	if l == nil {
-		return nil, noLink(r.Peer)
+		return nil, m.noLink(r.Peer)
 	}
 	forwards := r.Origin != "" && r.Origin != m.cfg.Self.Name
 	if forwards {

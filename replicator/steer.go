@@ -14,7 +14,7 @@ var errSteered = errors.New("replicator: an operator asked for another try")
 func (m *Manager) Retry(peer rhumb.RegionName, at *rhumb.Partition) (int, error) {
 	l := m.link(peer)
 	if l == nil {
-		return 0, noLink(peer)
+		return 0, m.noLink(peer)
 	}
 	n := 0
 	for _, f := range l.all() {

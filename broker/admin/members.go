@@ -10,6 +10,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -70,7 +71,7 @@ func (s *Server) onMember(r *http.Request, do func(ctx context.Context, w *confi
 	doc, err := do(r.Context(), all.Writer(), name)
 	changesVersion(r, before, doc.Version)
 	if errors.Is(err, configstore.ErrNotFound) {
-		err = noRegion(name)
+		err = s.noRegion(name)
 	}
 	return api.Member{Name: name, Region: doc}, err
 }
@@ -87,15 +88,19 @@ func (s *Server) memberShow(r *http.Request) (any, error) {
 			return api.Member{Name: name, Region: doc}, nil
 		}
 	}
-	if was, ok := all.Removed(name); ok {
-		return nil, rhumb.Errorf(rhumb.KindNotFound, "region %s was removed from the mesh at %s by %s; its number %d is retired, its data stays where it is",
-			name, was.UpdatedAt.UTC().Format(time.RFC3339), was.UpdatedBy, was.Number)
-	}
-	return nil, noRegion(name)
+	return nil, s.noRegion(name)
 }
 
-func noRegion(name rhumb.RegionName) error {
-	return rhumb.Errorf(rhumb.KindNotFound, "there is no region %q in this mesh: see which there are with 'rhumb region list'", name)
+// noRegion is the refusal of a name that is not in the mesh: of one that was removed it
+// tells that, of others which may have been meant.
+func (s *Server) noRegion(name rhumb.RegionName) error {
+	if was, ok := s.cfg.Members.Removed(name); ok {
+		return rhumb.Errorf(rhumb.KindNotFound, "region %s was removed from the mesh at %s by %s; its number %d is retired, its data stays where it is: "+
+			"see which regions there are with 'rhumb region list'; 'rhumb region register %s' takes the name into the mesh again, under a new number",
+			name, was.UpdatedAt.UTC().Format(time.RFC3339), was.UpdatedBy, was.Number, name)
+	}
+	hint := nearest.Hint(string(name), s.mesh(), func(r *RegionEntry) string { return string(r.Name) })
+	return rhumb.Errorf(rhumb.KindNotFound, "there is no region %q in this mesh%s: see which there are with 'rhumb region list'", name, hint)
 }
 
 // memberPut answers PUT /regions/{region}: with create=true it registers one, else

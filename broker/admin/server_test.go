@@ -139,7 +139,7 @@ func sampleCalls(digest string) map[string]sampleCall {
 		"GET /admin/v1/diverged": {target: "/admin/v1/diverged"},
 		"POST /admin/v1/topics/{tenant}/{namespace}/{topic}/partitions/{partition}/life": {target: "/admin/v1/topics/public/default/orders/partitions/0/life",
 			body: `{"dry_run": false}`, bad: "/admin/v1/topics/public/default/orders/partitions/9/life"},
-		"POST /admin/v1/topics": {target: "/admin/v1/topics", body: `{"topic": "new", "partitions": 2, "configs": {"a": "b"}}`,
+		"POST /admin/v1/topics": {target: "/admin/v1/topics", body: `{"topic": "new", "partitions": 2, "configs": {"retention.ms": "7"}}`,
 			bad: "/admin/v1/topics"},
 		"GET /admin/v1/topics/{tenant}/{namespace}/{topic}": {target: "/admin/v1/topics/public/default/orders",
 			bad: "/admin/v1/topics/public/default/none"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -84,7 +85,8 @@ func (s *Server) tenantDelete(r *http.Request) (any, error) {
 	all := docs.Tenants()
 	i := slices.IndexFunc(all, func(t configstore.Tenant) bool { return t.Name == name })
 	if i < 0 {
-		return nil, rhumb.Errorf(rhumb.KindNotFound, "there is no tenant %q: see which there are with 'rhumb tenant list'", name)
+		hint := nearest.Hint(string(name), all, func(t *configstore.Tenant) string { return string(t.Name) })
+		return nil, rhumb.Errorf(rhumb.KindNotFound, "there is no tenant %q%s: see which there are with 'rhumb tenant list'", name, hint)
 	}
 	changesVersion(r, all[i].Version, all[i].Version+1)
 	return api.Tenant{Name: name, Tenant: all[i]}, writer(r, docs).DeleteTenant(r.Context(), name)
@@ -136,8 +138,12 @@ func (s *Server) namespacePut(r *http.Request) (any, error) {
 	return api.Namespace{Space: at, Namespace: n}, err
 }
 
-func noNamespace(at rhumb.Space) error {
-	return rhumb.Errorf(rhumb.KindNotFound, "there is no namespace %q: see which there are with 'rhumb namespace list'", at)
+// noNamespace is the refusal of a namespace that there is not, with those of its tenant
+// that may have been meant: of others' the caller may not know.
+func noNamespace(at rhumb.Space, all []configstore.Namespace) error {
+	mine := slices.DeleteFunc(slices.Clone(all), func(n configstore.Namespace) bool { return n.Tenant != at.Tenant })
+	hint := nearest.Hint(at.String(), mine, func(n *configstore.Namespace) string { return string(n.Tenant) + "/" + string(n.Name) })
+	return rhumb.Errorf(rhumb.KindNotFound, "there is no namespace %q%s: see which there are with 'rhumb namespace list'", at, hint)
 }
 
 // namespaceDelete answers DELETE /namespaces/{tenant}/{namespace} with the
@@ -152,7 +158,7 @@ func (s *Server) namespaceDelete(r *http.Request) (any, error) {
 	all := docs.Namespaces()
 	i := slices.IndexFunc(all, func(n configstore.Namespace) bool { return n.Tenant == at.Tenant && n.Name == at.Namespace })
 	if i < 0 {
-		return nil, noNamespace(at)
+		return nil, noNamespace(at, all)
 	}
 	changesVersion(r, all[i].Version, all[i].Version+1)
 	return api.Namespace{Space: at, Namespace: all[i]}, writer(r, docs).DeleteNamespace(r.Context(), at.Tenant, at.Namespace)

@@ -125,11 +125,14 @@ func (s *Server) pauseOrResume(r *http.Request, pause bool) (any, error) {
 // and whoever mistyped it would not see it. public/default is everywhere.
 func (s *Server) knownSpace(space rhumb.Space) error {
 	docs := s.cfg.Documents
-	if space.IsZero() || space == rhumb.DefaultSpace || docs == nil ||
-		slices.ContainsFunc(docs.Namespaces(), func(n configstore.Namespace) bool { return n.Tenant == space.Tenant && n.Name == space.Namespace }) {
+	if space.IsZero() || space == rhumb.DefaultSpace || docs == nil {
 		return nil
 	}
-	return noNamespace(space)
+	all := docs.Namespaces()
+	if slices.ContainsFunc(all, func(n configstore.Namespace) bool { return n.Tenant == space.Tenant && n.Name == space.Namespace }) {
+		return nil
+	}
+	return noNamespace(space, all)
 }
 
 // linkRetry answers POST …/retry.

@@ -1,10 +1,14 @@
 package admin
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/internal/topicconf"
 )
 
 // topicPartitions answers POST /topics/{tenant}/{namespace}/{topic}/partitions with
@@ -65,10 +69,23 @@ func (s *Server) topicAlter(r *http.Request) (any, error) {
 			return nil, rhumb.Errorf(rhumb.KindInvalid, "%s is to be set and unset", name)
 		}
 	}
+	for _, name := range append(slices.Collect(maps.Keys(change.Set)), change.Unset...) {
+		if _, has := t.Configs[name]; !has && topicconf.Topic(name) == nil {
+			return nil, noSetting(name)
+		}
+	}
 	if err := s.cfg.Topics.AlterSettings(r.Context(), t.Name, change.Set, change.Unset); err != nil {
 		return nil, err
 	}
 	return s.settingsOf(t.Name)
+}
+
+// noSetting is the refusal of a name that no setting of topics has. To take one away that
+// never was is as much a slip as to give it a value: whoever misspelled it believes that
+// another value holds now.
+func noSetting(name string) error {
+	hint := nearest.Hint(name, topicconf.TopicDefs(), func(d *topicconf.Def) string { return d.Name })
+	return rhumb.Errorf(rhumb.KindInvalid, "topics have no setting %q%s: see which there are with 'rhumb topic configs TOPIC --all'", name, hint)
 }
 
 func (s *Server) settingsOf(name rhumb.Topic) (any, error) {

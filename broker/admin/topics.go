@@ -8,7 +8,9 @@ import (
 	"strconv"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/internal/topicconf"
 )
 
 // topicList answers GET /topics.
@@ -48,6 +50,11 @@ func (s *Server) topicCreate(r *http.Request) (any, error) {
 	}
 	if spec.Partitions < 0 {
 		return nil, rhumb.Errorf(rhumb.KindInvalid, "partitions must be at least 1 (0 means the region's default), not %d", spec.Partitions)
+	}
+	for key := range spec.Configs {
+		if topicconf.Topic(key) == nil {
+			return nil, noSetting(key)
+		}
 	}
 	t, err := s.cfg.Topics.CreateTopic(r.Context(), name, spec.Partitions, spec.Configs)
 	if err != nil {
@@ -149,9 +156,16 @@ func (s *Server) findTopic(name rhumb.Topic) (Topic, error) {
 	}
 	t, found := s.cfg.Topics.Topic(name)
 	if !found {
-		return Topic{}, rhumb.Errorf(rhumb.KindNotFound, "topic %s is not in region %s", name.Short(), s.cfg.Identity.Name)
+		return Topic{}, rhumb.Errorf(rhumb.KindNotFound, "topic %s is not in region %s%s", name.Short(), s.cfg.Identity.Name, s.likeTopic(name))
 	}
 	return t, nil
+}
+
+// likeTopic names the topics that may have been meant, of the same tenant: of others'
+// the caller may not know.
+func (s *Server) likeTopic(name rhumb.Topic) string {
+	mine := slices.DeleteFunc(s.cfg.Topics.Topics(), func(t Topic) bool { return t.Name.Tenant != name.Tenant })
+	return nearest.Hint(name.Short(), mine, func(t *Topic) string { return t.Name.Short() })
 }
 
 // partitionOf finds the partition that the path names, ready to be read.

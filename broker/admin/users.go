@@ -2,11 +2,13 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/internal/scram"
 )
@@ -69,6 +71,9 @@ func (s *Server) userChange(r *http.Request) (any, error) {
 		before = u.Version
 		return changeUser(u, &c)
 	})
+	if errors.Is(err, errNoUser) {
+		err = noUser(c.Name, users.Users())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +86,7 @@ func changeUser(u *configstore.User, c *api.UserChange) error {
 	case c.Create && is:
 		return rhumb.Errorf(rhumb.KindExists, "user %s is there already: see it with 'rhumb user list'", c.Name)
 	case !c.Create && !is:
-		return noUser(c.Name)
+		return errNoUser
 	}
 	if c.Admin != nil {
 		u.Admin = *c.Admin
@@ -109,8 +114,13 @@ func changeUser(u *configstore.User, c *api.UserChange) error {
 	return nil
 }
 
-func noUser(name rhumb.UserName) error {
-	return rhumb.Errorf(rhumb.KindNotFound, "there is no user %q: see who there is with 'rhumb user list'", name)
+// errNoUser says that the user to be changed is not there.
+var errNoUser = errors.New("no such user")
+
+// noUser is the refusal of a name that no user has, with those that may have been meant.
+func noUser(name rhumb.UserName, all []configstore.User) error {
+	hint := nearest.Hint(string(name), all, func(u *configstore.User) string { return string(u.Name) })
+	return rhumb.Errorf(rhumb.KindNotFound, "there is no user %q%s: see who there is with 'rhumb user list'", name, hint)
 }
 
 // userDelete answers DELETE /users?name=NAME with the user as it was.
@@ -124,7 +134,7 @@ func (s *Server) userDelete(r *http.Request) (any, error) {
 	all := users.Users()
 	i := slices.IndexFunc(all, func(u configstore.User) bool { return u.Name == name })
 	if i < 0 {
-		return nil, noUser(name)
+		return nil, noUser(name, all)
 	}
 	changesVersion(r, all[i].Version, all[i].Version+1)
 	return userJSON(&all[i]), users.DeleteUser(r.Context(), name)

@@ -104,6 +104,12 @@ func (t *target) completeRegions(n int, next cobra.CompletionFunc) cobra.Complet
 	return first(t.complete(0, n, regionNames), n, next)
 }
 
+// completePeers offers the regions to which the one that is asked has a link, which it is
+// not itself, for the first argument, then what next offers.
+func (t *target) completePeers(next cobra.CompletionFunc) cobra.CompletionFunc {
+	return first(t.complete(0, 1, peerNames), 1, next)
+}
+
 // first completes the first n arguments with one function and the others with next.
 func first(one cobra.CompletionFunc, n int, next cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -123,6 +129,7 @@ func offer(c *cobra.Command, flag string, fn cobra.CompletionFunc) {
 
 var (
 	topicNames     = listed((*client.Client).Topics, func(t *api.Topic) string { return short(t.Topic) })
+	peerNames      = listed((*client.Client).Links, func(l *api.Link) string { return string(l.Peer) })
 	regionNames    = listed((*client.Client).Regions, func(r *api.RegionEntry) string { return string(r.Name) })
 	tenantNames    = listed((*client.Client).Tenants, func(t *api.Tenant) string { return string(t.Name) })
 	namespaceNames = listed((*client.Client).Namespaces, func(n *api.Namespace) string { return n.Space.String() })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -117,7 +118,8 @@ func (t *target) byName(ctx context.Context, name string) (*client.Client, error
 			return t.firstThatAnswers(ctx, r)
 		}
 	}
-	return nil, rhumb.Errorf(rhumb.KindNotFound, "there is no region %q: %s knows %s; %w", name, t.addr, names(regions), errNotKnown)
+	return nil, rhumb.Errorf(rhumb.KindNotFound, "there is no region %q%s: %s knows %s; %w", name,
+		nearest.Hint(name, regions, func(r *api.RegionEntry) string { return string(r.Name) }), t.addr, names(regions), errNotKnown)
 }
 
 func names(regions []api.RegionEntry) string {

@@ -36,6 +36,9 @@ func linkCommand() *cobra.Command {
 					return err
 				}
 				noteCut(c, conn)
+				if err := f.known(c, conn, links); err != nil {
+					return err
+				}
 				if links, err = f.apply(c, links); err != nil {
 					return err
 				}

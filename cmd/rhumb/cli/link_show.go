@@ -12,6 +12,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -88,6 +89,29 @@ func (f *linkFilter) apply(c *cobra.Command, links []api.Link) ([]api.Link, erro
 	return links, nil
 }
 
+// known refuses a topic that is neither in the region nor in what its links show.
+func (f *linkFilter) known(c *cobra.Command, conn *client.Client, links []api.Link) error {
+	return knownTopic(c, conn, f.topic, func(full string) bool {
+		return slices.ContainsFunc(links, func(l api.Link) bool {
+			return slices.ContainsFunc(l.Partitions, func(p api.LinkPartition) bool { return p.Topic == full })
+		})
+	})
+}
+
+// knownTopic refuses a topic that is neither listed nor in the region that is asked: an
+// empty list would look as if there were nothing to tell of it. Empty: none is asked for.
+func knownTopic(c *cobra.Command, conn *client.Client, text string, listed func(full string) bool) error {
+	if text == "" {
+		return nil
+	}
+	name, err := topicNamed(c, text)
+	if err != nil || listed(name.String()) {
+		return err
+	}
+	_, err = conn.TopicSettings(c.Context(), name)
+	return err
+}
+
 // lags reports whether a partition has, or may have, something that is not confirmed.
 func lags(p api.LinkPartition) bool { return p.Direction == "out" && p.LagRecords != 0 }
 
@@ -106,7 +130,7 @@ func linkShow(a *asking) *cobra.Command {
 	c := &cobra.Command{Use: "show REGION", Short: "Show the link to REGION, partition by partition", Args: exactly(1, "one REGION"),
 		Long: "Show the link of the region that is asked to REGION: its connection, what is paused, and each partition's state, lag,\n" +
 			"offsets and last error. Lag of what comes in is known to its sender alone: ask there.",
-		ValidArgsFunction: a.completeRegions(1, nil),
+		ValidArgsFunction: a.completePeers(nil),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(c); err != nil {
 				return err
@@ -117,9 +141,13 @@ func linkShow(a *asking) *cobra.Command {
 					return err
 				}
 				noteCut(c, conn)
+				if err := f.known(c, conn, links); err != nil {
+					return err
+				}
 				i := slices.IndexFunc(links, func(l api.Link) bool { return string(l.Peer) == args[0] })
 				if i < 0 {
-					return rhumb.Errorf(rhumb.KindNotFound, "there is no link to region %q: see 'rhumb link list'", args[0])
+					hint := nearest.Hint(args[0], links, func(l *api.Link) string { return string(l.Peer) })
+					return rhumb.Errorf(rhumb.KindNotFound, "there is no link to region %q%s: see 'rhumb link list'", args[0], hint)
 				}
 				one := links[i : i+1 : i+1]
 				keep := *f

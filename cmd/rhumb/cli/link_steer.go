@@ -49,7 +49,7 @@ func linkPauses(a *asking) []*cobra.Command {
 func pauseCommand(a *asking, use, short, long string, call func(*client.Client, context.Context, rhumb.RegionName, string) (api.PauseAnswer, error)) *cobra.Command {
 	s := &steered{asking: a}
 	var namespace string
-	c := &cobra.Command{Use: use, Short: short, Long: long, Args: exactly(1, "one REGION"), ValidArgsFunction: a.completeRegions(1, nil),
+	c := &cobra.Command{Use: use, Short: short, Long: long, Args: exactly(1, "one REGION"), ValidArgsFunction: a.completePeers(nil),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := s.take(c, args); err != nil {
 				return err
@@ -86,7 +86,7 @@ func linkRetry(a *asking) *cobra.Command {
 	c := &cobra.Command{Use: "retry REGION [TOPIC]", Short: "Try at once what waits for another try", Args: between(1, 2, "REGION and at most one TOPIC"),
 		Long: "Have tried at once what waits for another try on the way to REGION: the connection, if there is none, and all\n" +
 			"partitions, or one of TOPIC. It is tried again by itself as well, ever more rarely.",
-		ValidArgsFunction: a.completeRegions(1, a.completeTopics(1)),
+		ValidArgsFunction: a.completePeers(a.completeTopics(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := s.take(c, args); err != nil {
 				return err
@@ -121,7 +121,7 @@ func linkSkip(a *asking) *cobra.Command {
 	var to, origin string
 	var yes bool
 	c := &cobra.Command{Use: "skip REGION TOPIC", Short: "Leave records out on the way to REGION, on record", Long: skipLong,
-		Args: exactly(2, "REGION and TOPIC"), ValidArgsFunction: a.completeRegions(1, a.completeTopics(1)),
+		Args: exactly(2, "REGION and TOPIC"), ValidArgsFunction: a.completePeers(a.completeTopics(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := s.take(c, args); err != nil {
 				return err
@@ -179,7 +179,7 @@ func linkCheck(a *asking) *cobra.Command {
 		Long: "From the region that is asked, look at all that its link to REGION needs: each geo address is resolved and dialled\n" +
 			"anew, beside the link; both certificates, the clocks, as measured over the link, and the versions.\n" +
 			"Exit code 0: all is well; 1: something is not, and what to do is said; 2: the region that was asked cannot be reached.",
-		ValidArgsFunction: a.completeRegions(1, nil),
+		ValidArgsFunction: a.completePeers(nil),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := s.take(c, args); err != nil {
 				return err

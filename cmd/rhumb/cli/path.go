@@ -69,8 +69,8 @@ func pathList(a *asking) *cobra.Command {
 	return c
 }
 
-// known refuses regions that are neither in the mesh nor in what is listed, such as one
-// that was removed.
+// known refuses a topic and regions that are neither in the mesh nor in what is listed,
+// such as one that was removed.
 func (f *pathFilter) known(c *cobra.Command, conn *client.Client, origins []api.OriginPaths) error {
 	for _, text := range []string{f.origin, f.over} {
 		if text == "" || slices.ContainsFunc(origins, func(o api.OriginPaths) bool { return string(o.RegionName) == text || string(o.Over) == text }) {
@@ -85,10 +85,12 @@ func (f *pathFilter) known(c *cobra.Command, conn *client.Client, origins []api.
 			return err
 		}
 		if !slices.ContainsFunc(regions, func(r api.RegionEntry) bool { return r.Name == name }) {
-			return noSuchRegion(name)
+			return noSuchRegion(name, regions, func(r *api.RegionEntry) string { return string(r.Name) })
 		}
 	}
-	return nil
+	return knownTopic(c, conn, f.topic, func(full string) bool {
+		return slices.ContainsFunc(origins, func(o api.OriginPaths) bool { return o.Topic == full })
+	})
 }
 
 func (f *pathFilter) apply(c *cobra.Command, origins []api.OriginPaths) ([]api.OriginPaths, error) {
@@ -158,7 +160,11 @@ func pathShow(a *asking) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if origins, err = (&pathFilter{topic: args[0]}).apply(c, origins); err != nil {
+				f := &pathFilter{topic: args[0]}
+				if err := f.known(c, conn, origins); err != nil {
+					return err
+				}
+				if origins, err = f.apply(c, origins); err != nil {
 					return err
 				}
 				return a.print(c.OutOrStdout(), api.PathList{Origins: origins}, func(w io.Writer) { pathDetails(w, args[0], origins) })

@@ -11,6 +11,7 @@ import (
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -145,9 +146,10 @@ func dataText(id rhumb.UUID) string {
 	return id.String()
 }
 
-// noSuchRegion is the refusal of a name that is not in the mesh.
-func noSuchRegion(name rhumb.RegionName) error {
-	return rhumb.Errorf(rhumb.KindNotFound, "no region %s in this mesh; see what there is with 'rhumb region list'", name)
+// noSuchRegion is the refusal of a name that is not in the mesh, with those of these
+// regions that may have been meant.
+func noSuchRegion[R any](name rhumb.RegionName, all []R, nameOf func(*R) string) error {
+	return rhumb.Errorf(rhumb.KindNotFound, "no region %s in this mesh%s; see what there is with 'rhumb region list'", name, nearest.Hint(string(name), all, nameOf))
 }
 
 // memberOf is what the API gives of a document that was read from the store.

@@ -86,7 +86,7 @@ func (w *regionWork) document(c *cobra.Command, name rhumb.RegionName) (configst
 	}
 	i := slices.IndexFunc(all, func(r configstore.Region) bool { return r.Name == name })
 	if i < 0 {
-		return configstore.Region{}, noSuchRegion(name)
+		return configstore.Region{}, noSuchRegion(name, all, func(r *configstore.Region) string { return string(r.Name) })
 	}
 	if all[i].Version == 0 {
 		return configstore.Region{}, rhumb.Errorf(rhumb.KindForbidden, "which data directory region %s has is not told to this caller: come with a token or certificate of the role admin", name)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -76,7 +77,8 @@ func namespaceShow(a *asking) *cobra.Command {
 				if err := hidden(conn, "namespace "+at.String()); err != nil {
 					return err
 				}
-				return rhumb.Errorf(rhumb.KindNotFound, "there is no namespace %q: see which there are with 'rhumb namespace list'", at)
+				hint := nearest.Hint(at.String(), all, func(n *api.Namespace) string { return n.Space.String() })
+				return rhumb.Errorf(rhumb.KindNotFound, "there is no namespace %q%s: see which there are with 'rhumb namespace list'", at, hint)
 			})
 		}}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -64,7 +65,8 @@ func tenantShow(a *asking) *cobra.Command {
 				if err := hidden(conn, "tenant "+args[0]); err != nil {
 					return err
 				}
-				return rhumb.Errorf(rhumb.KindNotFound, "there is no tenant %q: see which there are with 'rhumb tenant list'", args[0])
+				hint := nearest.Hint(args[0], all, func(t *api.Tenant) string { return string(t.Name) })
+				return rhumb.Errorf(rhumb.KindNotFound, "there is no tenant %q%s: see which there are with 'rhumb tenant list'", args[0], hint)
 			})
 		}}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -118,7 +119,8 @@ func draw(c *cobra.Command, conn *client.Client, args []string) (drawing, error)
 		if err := hidden(conn, "namespace in "+args[0]); err != nil {
 			return d, err
 		}
-		return d, rhumb.Errorf(rhumb.KindNotFound, "there is no namespace in %q: see which there are with 'rhumb namespace list'", args[0])
+		hint := nearest.Hint(args[0], spaces, func(n *api.Namespace) string { return n.Space.String() })
+		return d, rhumb.Errorf(rhumb.KindNotFound, "there is no namespace in %q%s: see which there are with 'rhumb namespace list'", args[0], hint)
 	}
 	return d, nil
 }
