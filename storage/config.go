@@ -36,8 +36,8 @@ type Config struct {
 
 	// Durability is what a Save waits for. Default fsync.
 	Durability Durability
-	// Direct lets large writes of the log pass the system's page cache by: they take less
-	// of the processor, but who reads what the tail cache does not hold waits for the disk.
+	// Direct lets large writes of the log pass the system's page cache by, and reads of
+	// what was written so: both take less of the processor.
 	Direct bool
 	// FlushInterval is how long interval durability waits. Default 50 ms.
 	FlushInterval time.Duration
@@ -47,6 +47,10 @@ type Config struct {
 	// TailCache is the budget for Raft entries in memory that are on disk already,
 	// in bytes, for all shards together. Default 64 MiB.
 	TailCache int64
+	// ReadCache is the budget for blocks of log files that were read past the page cache,
+	// in bytes, at least 4 MiB. Default 32 MiB; negative lets reads go through the page
+	// cache. Without Direct there are none.
+	ReadCache int64
 	// IndexCache is the budget for decoded index blocks in bytes. Default 16 MiB.
 	IndexCache int64
 	// StateCache and StateMemTable are the state database's block cache and memtable
@@ -113,7 +117,7 @@ func (c *Config) setDefaults() error {
 	for _, d := range []struct {
 		p *int64
 		v int64
-	}{{&c.FileSize, 64 << 20}, {&c.TailCache, 64 << 20}, {&c.IndexCache, 16 << 20}, {&c.Reserve, defaultReserve},
+	}{{&c.FileSize, 64 << 20}, {&c.TailCache, 64 << 20}, {&c.ReadCache, 32 << 20}, {&c.IndexCache, 16 << 20}, {&c.Reserve, defaultReserve},
 		{&c.CompactKeys, 32 << 20}, {&c.CompactRate, 32 << 20}} {
 		if *d.p == 0 {
 			*d.p = d.v

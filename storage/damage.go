@@ -89,4 +89,7 @@ func (d *damageSet) list() []Damage {
 func (s *Store) forget(file uint64) {
 	s.checked.forget(file)
 	s.damage.forget(file)
+	if s.blocks != nil {
+		s.blocks.Forget(file)
+	}
 }

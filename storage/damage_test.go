@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"fmt"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -13,21 +14,14 @@ import (
 // part of it cannot be read. Only the batch there cannot be read, whether the store
 // was open or is opened again, and the store says which file it is.
 func TestBadPlaceHidesNothingElse(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		t.Run(fmt.Sprintf("direct=%v", direct), func(t *testing.T) { testBadPlace(t, direct) })
+	}
+}
+
+func testBadPlace(t *testing.T, direct bool) {
 	for name, spoil := range map[string]func(t *testing.T, fs *vfs.Mem, file string, at int64){
-		"a byte": func(t *testing.T, fs *vfs.Mem, file string, at int64) {
-			f, err := fs.OpenReadWrite("data/" + file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			b := make([]byte, 1)
-			if _, err := f.ReadAt(b, at); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := f.WriteAt([]byte{b[0] ^ 1}, at); err != nil {
-				t.Fatal(err)
-			}
-		},
+		"a byte": spoilByte,
 		"a sector": func(_ *testing.T, fs *vfs.Mem, file string, at int64) {
 			fs.SetHook(func(op vfs.Op) error {
 				if op.Kind == vfs.OpRead && op.Name == "data/"+file && op.Off <= at && at < op.Off+op.Len {
@@ -40,14 +34,16 @@ func TestBadPlaceHidesNothingElse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fs := vfs.NewMem(vfs.MemConfig{})
-				n := start(t, testConfig(fs))
+				cfg := testConfig(fs)
+				n := start(t, cfg)
 				d := newDriver(t, n.store.Shard(1))
 				for range 400 {
 					d.produce(300, 1)
 				}
 				synctest.Wait()
 				n.close() // so that nothing is in memory
-				n = start(t, testConfig(fs))
+				cfg.Direct = direct
+				n = start(t, cfg)
 				defer func() { n.close() }()
 				sh := n.store.Shard(1)
 				end := d.next[1]
@@ -59,6 +55,9 @@ func TestBadPlaceHidesNothingElse(t *testing.T) {
 				}
 				file := "log/" + files[0]
 				spoil(t, fs, file, int64(find(t, fs, "data/"+file, bad.Batch))+100)
+				if direct {
+					forgetBlocks(n.store) // what is in memory is good
+				}
 				for range 2 {
 					got, err := sh.Read(Query{Partition: 1, Limit: end, MaxBytes: 1 << 20})
 					if err != nil || len(got) != 100 || got[99].Last() != bad.Base-1 {
@@ -75,11 +74,33 @@ func TestBadPlaceHidesNothingElse(t *testing.T) {
 						t.Errorf("damage %+v", d)
 					}
 					n.close()
-					n = start(t, testConfig(fs))
+					n = start(t, cfg)
 					sh = n.store.Shard(1)
 				}
 			})
 		})
+	}
+}
+
+// spoilByte changes a byte of a file in the data directory.
+func spoilByte(t *testing.T, fs *vfs.Mem, file string, at int64) {
+	f, err := fs.OpenReadWrite("data/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, at); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte{b[0] ^ 1}, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func forgetBlocks(s *Store) {
+	for _, f := range s.log.Files() {
+		s.blocks.Forget(f.ID)
 	}
 }
 

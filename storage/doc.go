@@ -93,10 +93,12 @@
 //   - space: looks at the free space every second and keeps the reserve.
 //   - state-db: waits for the state database to fail, and closes it then.
 //
+// Package blocks has a few that read ahead, which end by themselves; Close waits for them.
+//
 // # Lock order
 //
 // Store.settling, Shard.saving, Shard.mu, fileSet.mu, entryTable.mu; tailCache.mu,
-// segmentSet.mu and space.mu are taken alone. None is held during I/O, but for settling, and for
+// segmentSet.mu, space.mu and those of package blocks are taken alone. None is held during I/O, but for settling, and for
 // saving while a stuck shard's entries are copied forward. Views of the index are
 // read without a lock.
 package storage

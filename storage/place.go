@@ -11,6 +11,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/storage/blocks"
 	"github.com/rhumbmq/rhumb/storage/commitlog"
 	"github.com/rhumbmq/rhumb/storage/index"
 	"github.com/rhumbmq/rhumb/storage/vfs"
@@ -22,11 +23,16 @@ const MinPlace = 16 << 10
 
 // Place is where a whole batch lies in a file, in the form in which it goes to a
 // client. It holds no memory to speak of. The file stays as it is, removed or not, until
-// Release; what the kernel was handed of it before that, stays as it is for good.
+// Release; what the kernel was handed of it before that, stays as it is for good. Or the
+// batch lies in blocks of the file that are in memory, which are not used again until
+// Release.
 type Place struct {
 	file *placedFile
 	pos  int64
 	size int
+
+	memory [][]byte // instead of a file
+	held   []*blocks.Block
 }
 
 // placedFile is a file that places refer to.
@@ -56,6 +62,9 @@ func (p *Place) Size() int { return p.size }
 // checked again: what was given as a place was checked when it was given, or within
 // the hour before.
 func (p *Place) ReadAt(b []byte, off int64) (int, error) {
+	if p.memory != nil && off >= 0 {
+		return p.readMemory(b, off)
+	}
 	if off < 0 || off > int64(p.size) {
 		return 0, rhumb.Errorf(rhumb.KindInvalid, "storage: read at %d of a batch of %d bytes", off, p.size)
 	}
@@ -69,9 +78,26 @@ func (p *Place) ReadAt(b []byte, off int64) (int, error) {
 	return p.file.ReadAt(b, p.pos+off)
 }
 
+func (p *Place) readMemory(b []byte, off int64) (n int, err error) {
+	for _, m := range cutFront(p.memory, int(min(off, int64(p.size)))) {
+		n += copy(b[n:], m)
+	}
+	if n < len(b) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Memory gives the batch's bytes, in pieces, if they are in memory, else nil. They must
+// not be changed, nor used after Release.
+func (p *Place) Memory() [][]byte { return p.memory }
+
 // Conn gives the system's file and the batch's position in it, for calls that let the
 // kernel read; false if the file is none of the system's.
 func (p *Place) Conn() (conn syscall.RawConn, pos int64, ok bool) {
+	if p.file == nil {
+		return nil, 0, false
+	}
 	c, ok := p.file.File.(syscall.Conn)
 	if !ok {
 		return nil, 0, false
@@ -80,8 +106,14 @@ func (p *Place) Conn() (conn syscall.RawConn, pos int64, ok bool) {
 	return conn, p.pos, err == nil
 }
 
-// Release lets go of the file; the place is not used any more.
-func (p *Place) Release() { p.file.release() }
+// Release lets go of the file or the memory; the place is not used any more.
+func (p *Place) Release() {
+	if p.file == nil {
+		blocks.Release(p.held)
+		return
+	}
+	p.file.release()
+}
 
 // share pins a file for places; errRetry says that it is gone.
 func (s *Store) share(id uint64) (*placedFile, error) {

@@ -51,9 +51,11 @@ func bigConfig(fs vfs.FS) Config {
 }
 
 func TestPlacesAreWhatIsRead(t *testing.T) {
-	for name, fs := range map[string]vfs.FS{"mem": vfs.NewMem(vfs.MemConfig{}), "os": vfs.OS()} {
+	mem := func() vfs.FS { return vfs.NewMem(vfs.MemConfig{}) }
+	for name, fs := range map[string]vfs.FS{"mem": mem(), "mem, direct": mem(), "os": vfs.OS(), "os, direct": vfs.OS()} {
 		t.Run(name, func(t *testing.T) {
 			cfg := bigConfig(fs)
+			cfg.Direct = strings.HasSuffix(name, "direct")
 			cfg.Dir = filepath.Join(t.TempDir(), "data")
 			n := start(t, cfg)
 			defer n.close()
@@ -64,20 +66,25 @@ func TestPlacesAreWhatIsRead(t *testing.T) {
 			want := readAll(t, d.sh, 1, 0, d.next[1], 1<<20)
 			for _, step := range []int{1, 50 << 10, 1 << 20} {
 				got := readPlaces(t, d.sh, 1, 0, d.next[1], step)
-				placed := 0
+				placed, inMemory := 0, 0
 				for i := range want {
 					if b := placedBytes(t, &got[i]); !bytes.Equal(b, want[i].Batch) || got[i].Envelope != want[i].Envelope || got[i].Base != want[i].Base {
 						t.Fatalf("batch %d differs", i)
 					}
 					if got[i].Place != nil {
 						placed++
-						if _, _, system := got[i].Place.Conn(); system != (name == "os") {
+						if got[i].Place.Memory() != nil {
+							inMemory++
+						} else if _, _, system := got[i].Place.Conn(); system != strings.HasPrefix(name, "os") {
 							t.Errorf("a file of the system: %v", system)
 						}
 					}
 				}
 				if len(got) != len(want) || placed < 30 || placed > 36 {
 					t.Errorf("step %d: %d batches of %d, %d by place", step, len(got), len(want), placed)
+				}
+				if inMemory > 0 != cfg.Direct && name != "os, direct" { // not each system's disk does it
+					t.Errorf("step %d: %d batches in memory", step, inMemory)
 				}
 				ReleasePlaces(got)
 			}
@@ -232,8 +239,14 @@ func TestPlacesOfADiskThatFails(t *testing.T) {
 // Readers by place while files settle, go away and are used again see what was
 // written.
 func TestPlacesBesideSettlingAndRetention(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		t.Run(fmt.Sprintf("direct=%v", direct), func(t *testing.T) { testPlacesBeside(t, direct) })
+	}
+}
+
+func testPlacesBeside(t *testing.T, direct bool) {
 	cfg := bigConfig(vfs.OS())
-	cfg.Dir = filepath.Join(t.TempDir(), "data")
+	cfg.Dir, cfg.Direct = filepath.Join(t.TempDir(), "data"), direct
 	n := start(t, cfg)
 	defer n.close()
 	d := newDriver(t, n.store.Shard(1))
@@ -267,7 +280,7 @@ func TestPlacesBesideSettlingAndRetention(t *testing.T) {
 		})
 	}
 	for i := range 200 {
-		d.produce(30<<10, 1)
+		d.produce([]int{30, 30, 90}[i%3]<<10, 1)
 		if i%10 == 9 {
 			d.update(&Update{LogStarts: []LogStart{{Partition: 1, Start: d.next[1] - 15}}})
 		}

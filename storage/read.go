@@ -269,8 +269,7 @@ func (sh *Shard) fetch(p rhumb.PartitionID, refs []index.Ref) ([]Stored, error) 
 	if err := sh.fromMemory(refs, raw); err != nil {
 		return nil, err
 	}
-	sh.store.readAhead(refs, raw)
-	n, err := sh.fromFiles(p, refs, raw, out)
+	n, err := sh.fromFiles(p, refs, raw, out, sh.store.readAhead(refs, raw))
 	return sh.untilBad(p, refs, out, n, err)
 }
 
@@ -280,8 +279,7 @@ func (sh *Shard) fetchRaw(p rhumb.PartitionID, refs []index.Ref) (out []Stored, 
 	if err := sh.fromMemory(refs, raw); err != nil {
 		return nil, nil, err
 	}
-	sh.store.readAhead(refs, raw)
-	if n, err := sh.fromFiles(p, refs, raw, out); err != nil {
+	if n, err := sh.fromFiles(p, refs, raw, out, sh.store.readAhead(refs, raw)); err != nil {
 		sh.store.noteDamage(sh.id, p, refs, n, err)
 		return nil, nil, err
 	}
@@ -294,7 +292,7 @@ func (sh *Shard) byPlace(p rhumb.PartitionID, refs []index.Ref) ([]Stored, error
 	if err := sh.fromMemory(refs, raw); err != nil {
 		return nil, err
 	}
-	sh.store.readAhead(refs, raw)
+	direct := sh.store.readAhead(refs, raw)
 	w := placer{store: sh.store}
 	defer w.done()
 	placed, bad := len(refs), error(nil)
@@ -302,12 +300,18 @@ func (sh *Shard) byPlace(p rhumb.PartitionID, refs []index.Ref) ([]Stored, error
 		if raw[i] != nil || refs[i].Size < MinPlace {
 			continue
 		}
+		if direct != nil && direct[i] {
+			var ok bool
+			if out[i], ok = sh.store.placeInBlocks(p, &refs[i]); ok {
+				continue
+			}
+		}
 		if out[i], bad = w.open(p, &refs[i]); bad != nil {
 			placed = i
 			break
 		}
 	}
-	n, err := sh.fromFiles(p, refs[:placed], raw, out)
+	n, err := sh.fromFiles(p, refs[:placed], raw, out, direct)
 	if err == nil {
 		err = bad
 	}
@@ -347,8 +351,9 @@ func ReleasePlaces(batches []Stored) {
 }
 
 // fromFiles reads what raw does not have yet, and opens all but those that have a
-// place. It gives how many of the first were read.
-func (sh *Shard) fromFiles(p rhumb.PartitionID, refs []index.Ref, raw [][]byte, out []Stored) (n int, err error) {
+// place. Those that direct names are looked for in the cache of blocks. It gives how many
+// of the first were read.
+func (sh *Shard) fromFiles(p rhumb.PartitionID, refs []index.Ref, raw [][]byte, out []Stored, direct []bool) (n int, err error) {
 	missing := func(i int) bool { return raw[i] == nil && out[i].Place == nil }
 	good := len(refs)
 	for i := 0; i < good; {
@@ -359,6 +364,10 @@ func (sh *Shard) fromFiles(p rhumb.PartitionID, refs []index.Ref, raw [][]byte, 
 		run := 1
 		for i+run < len(refs) && missing(i+run) && joins(&refs[i], &refs[i+run-1], &refs[i+run]) {
 			run++
+		}
+		if direct != nil && direct[i] && sh.store.runFromBlocks(p, refs[i:i+run], raw[i:i+run]) {
+			i += run
+			continue
 		}
 		var read int
 		if read, err = sh.store.readRun(p, refs[i:i+run], raw[i:i+run]); err != nil {
@@ -402,16 +411,6 @@ func (sh *Shard) fromMemory(refs []index.Ref, raw [][]byte) error {
 		}
 	}
 	return nil
-}
-
-// readAhead has the disk begin with the batches of log files that raw does not have. What
-// is written is not in the system's memory (vfs.File.WriteTail).
-func (s *Store) readAhead(refs []index.Ref, raw [][]byte) {
-	for i := range refs {
-		if r := &refs[i]; raw[i] == nil && !isSegment(r.File) {
-			s.log.Ahead(r.File, int64(r.Pos), int64(r.Pos)+int64(r.Size))
-		}
-	}
 }
 
 // joins tells if next is read together with the run from first to last.

@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/storage/blocks"
 	"github.com/rhumbmq/rhumb/storage/commitlog"
 	"github.com/rhumbmq/rhumb/storage/index"
 	"github.com/rhumbmq/rhumb/storage/statedb"
@@ -27,6 +28,9 @@ func Open(cfg Config) (*Store, error) {
 	s.cache = index.NewCache(cfg.IndexCache)
 	s.compacting.init(cfg.CompactKeys)
 	s.tail.budget = cfg.TailCache
+	if cfg.Direct && cfg.ReadCache > 0 {
+		s.blocks = blocks.New(cfg.ReadCache, s.readBlocks)
+	}
 	s.files.settled = map[uint64]*settledFile{}
 	s.space.fs, s.space.dir, s.space.min, s.space.reserve = cfg.FS, cfg.Dir, cfg.MinFree, cfg.Reserve
 	s.life, s.ended = context.WithCancelCause(context.Background())

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/storage/blocks"
 	"github.com/rhumbmq/rhumb/storage/commitlog"
 	"github.com/rhumbmq/rhumb/storage/index"
 	"github.com/rhumbmq/rhumb/storage/statedb"
@@ -51,6 +52,7 @@ type Store struct {
 	files      fileSet
 	segments   segmentSet
 	checked    checkedSet
+	blocks     *blocks.Cache // nil unless the log is written past the page cache
 	damage     damageSet
 	compacting compacting
 	// holds counts open snapshot readers: no file is deleted.
@@ -199,6 +201,9 @@ func (s *Store) end(kill bool) error {
 	}
 	if wasRunning {
 		<-s.joined
+	}
+	if s.blocks != nil {
+		s.blocks.Close()
 	}
 	if kill {
 		s.db.Kill()

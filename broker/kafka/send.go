@@ -47,19 +47,23 @@ func (c *conn) send(r *request, body net.Buffers, files []placed) error {
 		binary.BigEndian.PutUint32(head[4:], uint32(r.correlation))
 	}
 	bufs := append(net.Buffers{head}, body...)
-	sent := 0
+	sent, ready := 0, net.Buffers(nil)
 	for i := range files {
-		if n := files[i].after + 1; n > sent {
-			if err := c.sendBuffers(bufs[sent:n]); err != nil {
-				return err
-			}
-			sent = n
+		n := files[i].after + 1
+		ready, sent = append(ready, bufs[sent:n]...), n
+		if m := files[i].place.Memory(); m != nil {
+			ready = append(ready, m...)
+			continue
 		}
+		if err := c.sendBuffers(ready); err != nil {
+			return err
+		}
+		ready = nil
 		if err := c.sendPlace(files[i].place); err != nil {
 			return err
 		}
 	}
-	return c.sendBuffers(bufs[sent:])
+	return c.sendBuffers(append(ready, bufs[sent:]...))
 }
 
 func (c *conn) sendBuffers(bufs net.Buffers) error {

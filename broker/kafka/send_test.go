@@ -69,9 +69,12 @@ func TestFetchByPlaceGivesTheSameBytes(t *testing.T) {
 	for i := range 40 {
 		sizes = append(sizes, []int{300, 20 << 10, 100 << 10, 15 << 10, 700 << 10}[i%5])
 	}
-	for name, fs := range map[string]vfs.FS{"system": vfs.OS(), "memory": vfs.NewMem(vfs.MemConfig{})} {
+	mem := func() vfs.FS { return vfs.NewMem(vfs.MemConfig{}) }
+	for name, fs := range map[string]vfs.FS{"system": vfs.OS(), "memory": mem(), "system, direct": vfs.OS(), "memory, direct": mem()} {
 		t.Run(name, func(t *testing.T) {
-			h := startReal(t, cold(fs, filepath.Join(t.TempDir(), "d")))
+			h := startReal(t, cold(fs, filepath.Join(t.TempDir(), "d")), func(sc *storage.Config, _ *region.Config) {
+				sc.Direct = strings.HasSuffix(name, "direct") // answers come from blocks in memory, too
+			})
 			h.topic("t", 1, nil)
 			for i, size := range sizes {
 				h.append("t", coldBatch(i, size))

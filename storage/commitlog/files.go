@@ -63,6 +63,7 @@ type logFile struct {
 	used   uint64   // when the handle was used last, for closing old ones
 	last   map[rhumb.ShardID]uint64
 	ahead  window
+	cached int64 // bytes that were written by this process through the system's page cache
 }
 
 // fileSet is the files that can be read, and the spare ones.
@@ -251,11 +252,13 @@ func (s *fileSet) deactivate(f *logFile) {
 	f.active = false
 }
 
-// record notes that a round of frames was written to f, up to end.
-func (s *fileSet) record(f *logFile, end int64, changes []change) {
+// record notes that a round of frames was written to f, up to end; cached bytes of it went
+// through the system's page cache.
+func (s *fileSet) record(f *logFile, end, cached int64, changes []change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.end = end
+	f.cached += cached
 	for i := range changes {
 		s.apply(f, &changes[i])
 	}

@@ -210,6 +210,6 @@ func (l *Log) rotate(mark Mark) error {
 	if err := l.write(0, [][]byte{block, frame[:aligned(e.size)]}); err != nil {
 		return err
 	}
-	l.files.record(w.file, w.pos, nil)
+	l.files.record(w.file, w.pos, framesStart, nil)
 	return nil
 }

@@ -197,13 +197,17 @@ func (l *Log) writeVec() error {
 	if len(w.vec) == 0 {
 		return nil
 	}
+	size := w.pos - w.vecAt
 	err := l.write(w.vecAt, w.vec)
 	clear(w.vec)
 	w.vec, w.vecAt = w.vec[:0], w.pos
 	if err != nil {
 		return err
 	}
-	l.files.record(w.file, w.pos, w.changes)
+	if l.cfg.Direct && size >= vfs.DirectFrom {
+		size = 0
+	}
+	l.files.record(w.file, w.pos, size, w.changes)
 	clear(w.changes)
 	w.changes = w.changes[:0]
 	l.mu.Lock()

@@ -4,10 +4,14 @@ import (
 	"errors"
 	"io"
 	"time"
+	"unsafe"
 )
 
 // ErrLocked is wrapped by [FS.Lock] when somebody else holds the lock.
 var ErrLocked = errors.New("vfs: locked by another process")
+
+// ErrNoDirect says that the file system cannot read past its cache.
+var ErrNoDirect = errors.New("vfs: cannot read past the cache")
 
 // FS is a file system.
 type FS interface {
@@ -50,6 +54,12 @@ type File interface {
 	// nothing and may become zeros. Large writes so can pass the page cache by.
 	// It never grows the file by more than bufs do.
 	WriteTail(off int64, bufs [][]byte) error
+	// ReadDirect fills bufs one after the other from off on, past the page cache: what is
+	// read costs no page of it. off and the lengths are multiples of [TailBlock], and the
+	// memory is as [Aligned] gives it. It tells how much was read: less than asked with
+	// io.EOF at the end of the file. It is for what is flushed and not written any
+	// more; [ErrNoDirect] says that the system does not do it.
+	ReadDirect(off int64, bufs [][]byte) (int64, error)
 	// Sync makes what was written before the call safe (fdatasync).
 	Sync() error
 	// Allocate reserves space up to size and grows the file to it with zeros. It
@@ -64,8 +74,20 @@ type File interface {
 }
 
 // TailBlock is what WriteTail may touch at a time, in bytes: a multiple of the blocks
-// of usual disks and file systems.
+// of usual disks and file systems. ReadDirect reads whole ones.
 const TailBlock = 4096
+
+// DirectFrom is the size from which WriteTail passes the page cache by, where it can. The
+// kernel's copy into fresh pages, and writing them back, cost more than what is read past
+// the cache later; a smaller write is gone before the disk has taken it.
+const DirectFrom = 64 << 10
+
+// Aligned makes n bytes of memory that begin at the border of a block.
+func Aligned(n int) []byte {
+	b := make([]byte, n+TailBlock)
+	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (TailBlock - 1)
+	return b[skip : skip+n : skip+n]
+}
 
 // Info describes a file or folder.
 type Info struct {

@@ -44,6 +44,8 @@ type Op struct {
 	N    int64  // running number of the operation on this Mem, from 1
 	Off  int64  // writes and reads
 	Len  int64  // writes and reads: bytes; allocate and truncate: the size
+	// Direct: a read past the cache.
+	Direct bool
 }
 
 // ShortWrite is returned by a hook to let only the first N bytes of a write

@@ -98,10 +98,12 @@ func (osFS) DiskUsage(dir string) (Usage, error) {
 	return Usage{Total: uint64(st.Blocks) * block, Free: uint64(st.Bavail) * block}, nil
 }
 
-// osFile adds what os.File lacks; WriteVec, WriteTail, Sync and Allocate differ by system.
+// osFile adds what os.File lacks; WriteVec, WriteTail, ReadDirect, Sync and Allocate differ
+// by system.
 type osFile struct {
 	*os.File
-	tail osTail
+	tail   osTail
+	direct osDirect
 }
 
 func (f *osFile) Size() (int64, error) {

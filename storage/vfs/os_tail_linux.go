@@ -6,19 +6,12 @@ import (
 	"io"
 	"io/fs"
 	"sync"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// directFrom is the size from which a write passes the page cache by. The kernel's
-	// copy into fresh pages, and writing them back, cost more than reading costs that
-	// misses the cache; a smaller write is gone before the disk has taken it.
-	directFrom = 64 << 10
-	// directChunk is how much goes to the disk at a time.
-	directChunk = 2 << 20
-)
+// directChunk is how much goes to the disk at a time.
+const directChunk = 2 << 20
 
 // osTail writes large tails past the page cache: with O_DIRECT, from memory and to
 // places that lie on borders of blocks. So what the block of its beginning holds before
@@ -34,25 +27,30 @@ type osTail struct {
 	good bool   // head is known
 }
 
-// directBuffers holds memory that begins at the border of a block. Most processes write one
-// tail at a time; what more need is made and given up.
-var directBuffers = make(chan []byte, 1)
-
-func takeDirectBuffer() []byte {
-	select {
-	case b := <-directBuffers:
-		return b
-	default:
-	}
-	b := make([]byte, directChunk+TailBlock)
-	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (TailBlock - 1)
-	return b[skip : skip+directChunk]
+// directBuffer is memory that begins at the border of a block.
+type directBuffer struct {
+	b    []byte
+	free func()
 }
 
-func giveDirectBuffer(b []byte) {
+// directBuffers holds one. Most processes write one tail at a time; what more need is made
+// and given up.
+var directBuffers = make(chan directBuffer, 1)
+
+func takeDirectBuffer() (d directBuffer) {
 	select {
-	case directBuffers <- b:
+	case d = <-directBuffers:
 	default:
+		d.b, d.free = Huge(directChunk)
+	}
+	return d
+}
+
+func giveDirectBuffer(d directBuffer) {
+	select {
+	case directBuffers <- d:
+	default:
+		d.free()
 	}
 }
 
@@ -66,7 +64,7 @@ func (f *osFile) WriteTail(off int64, bufs [][]byte) error {
 		end += int64(len(b))
 	}
 	known := off%TailBlock == 0 || t.good && t.end == off
-	if end-off >= directFrom && known && f.direct(end) {
+	if end-off >= DirectFrom && known && f.tailDirect(end) {
 		if off%TailBlock == 0 {
 			t.head = t.head[:0]
 		}
@@ -107,9 +105,9 @@ func (t *osTail) remember(off, end int64, bufs [][]byte) {
 	t.end, t.good = end, true
 }
 
-// direct reports whether a tail up to end can be written past the page cache; it opens
+// tailDirect reports whether a tail up to end can be written past the page cache; it opens
 // the file for that. The caller holds mu.
-func (f *osFile) direct(end int64) bool {
+func (f *osFile) tailDirect(end int64) bool {
 	t := &f.tail
 	size, err := f.Size()
 	if t.unable || err != nil || (end+TailBlock-1)&^(TailBlock-1) > size {
@@ -129,8 +127,9 @@ func (f *osFile) direct(end int64) bool {
 // write puts what the first block has before it, bufs, and zeros into whole blocks, and
 // those to their place. It leaves in head what the last block has of it.
 func (t *osTail) write(off int64, bufs [][]byte) error {
-	chunk := takeDirectBuffer()
-	defer giveDirectBuffer(chunk)
+	buffer := takeDirectBuffer()
+	defer giveDirectBuffer(buffer)
+	chunk := buffer.b
 	at := off - int64(len(t.head))
 	n := copy(chunk, t.head)
 	for _, b := range bufs {
@@ -192,7 +191,7 @@ func (t *osTail) forget() {
 	t.mu.Unlock()
 }
 
-// Close closes both.
+// Close closes all that was opened for the file.
 func (f *osFile) Close() error {
 	t := &f.tail
 	t.mu.Lock()
@@ -201,5 +200,6 @@ func (f *osFile) Close() error {
 	}
 	t.opened, t.unable = false, true
 	t.mu.Unlock()
+	f.direct.close()
 	return f.File.Close()
 }

@@ -20,6 +20,15 @@ type osTail struct{}
 // WriteTail is WriteVec.
 func (f *osFile) WriteTail(off int64, bufs [][]byte) error { return f.WriteVec(off, bufs) }
 
+// osDirect is what ReadDirect needs: nothing.
+type osDirect struct{}
+
+// ReadDirect is not there.
+func (f *osFile) ReadDirect(int64, [][]byte) (int64, error) { return 0, ErrNoDirect }
+
+// Huge is Aligned.
+func Huge(n int) (b []byte, free func()) { return Aligned(n), func() {} }
+
 // Sync is os.File's, which asks the drive too on darwin (F_FULLFSYNC).
 func (f *osFile) Sync() error { return f.File.Sync() }
 

@@ -34,6 +34,7 @@ func (c *Config) FitMemory(limit int64) {
 	fit(&l.ResponseMemory, d.ResponseMemory, batch)
 	fit(&l.AppendMemory, d.AppendMemory, batch)
 	fit(&l.TailCache, d.TailCache, 0)
+	fit(&l.ReadCache, d.ReadCache, 4<<20)
 	fit(&l.LinkMemory, d.LinkMemory, l.LinkWindow)
 	fit(&l.LinkReceive, d.LinkReceive, batch)
 	fit(&l.CompactionKeys, d.CompactionKeys, 4<<20)

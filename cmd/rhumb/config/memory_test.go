@@ -27,7 +27,7 @@ func TestBudgetsFitTheMemory(t *testing.T) {
 	c.FitMemory(512 << 20)
 	l := c.Limits
 	if l.AppendMemory != 99<<20 || l.RequestMemory != 100<<20 || l.ResponseMemory != 64<<20 || l.LinkMemory != 64<<20 || l.LinkReceive != 32<<20 ||
-		l.TailCache != 16<<20 || l.OffsetMemory != 32<<20 || l.GroupMemory != 16<<20 || l.CompactionKeys != 8<<20 {
+		l.TailCache != 16<<20 || l.ReadCache != 8<<20 || l.OffsetMemory != 32<<20 || l.GroupMemory != 16<<20 || l.CompactionKeys != 8<<20 {
 		t.Errorf("%+v", l)
 	}
 }

@@ -97,6 +97,7 @@ func (c *Config) checkLimits() error {
 		{"limits.response_memory", int64(l.ResponseMemory), int64(c.Kafka.MessageMaxBytes), most, bytesText},
 		{"limits.append_memory", int64(l.AppendMemory), int64(c.Kafka.MessageMaxBytes), most, bytesText},
 		{"limits.tail_cache", int64(l.TailCache), 0, most, bytesText},
+		{"limits.read_cache", int64(l.ReadCache), 0, most, bytesText},
 		{"limits.link_memory", int64(l.LinkMemory), int64(l.LinkWindow), most, bytesText},
 		{"limits.link_window", int64(l.LinkWindow), int64(c.Kafka.MessageMaxBytes), most, bytesText},
 		{"limits.link_receive", int64(l.LinkReceive), int64(c.Kafka.MessageMaxBytes), most, bytesText},

@@ -25,6 +25,7 @@ const (
 	devReserve  = 4 << 20
 	devLogFile  = 32 << 20
 	devCache    = 32 << 20
+	devBlocks   = 8 << 20
 	devMemtable = 4 << 20
 	devShards   = 8
 
@@ -180,7 +181,7 @@ func (m *mesh) writeConfig(r *region) error {
 	cfg.MinFree = config.MinFree{Bytes: devMinFree}
 	cfg.Limits.DiskReserve, cfg.Limits.LogFile = devReserve, devLogFile
 	cfg.Limits.TailCache, cfg.Limits.StateMemtable, cfg.Limits.StateCache = devCache, devMemtable, devMemtable
-	cfg.Limits.CompactionKeys = devCompactionKeys
+	cfg.Limits.ReadCache, cfg.Limits.CompactionKeys = devBlocks, devCompactionKeys
 	cfg.Groups.InitialRebalanceDelay = 0
 	cfg.ShutdownGrace = config.Duration(stopGrace / 2)
 	for _, peer := range slices.DeleteFunc(slices.Clone(m.opts.Regions), func(n rhumb.RegionName) bool { return n == r.name }) {
