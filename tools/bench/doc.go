@@ -4,9 +4,10 @@
 // # What is compared
 //
 // Each system is two clusters on this machine, one of which copies to the other:
-// two regions of Rhumb, two Kafka brokers with MirrorMaker 2 between them, or two
-// NATS servers with a mirrored stream. "-fsync" is a peer that flushes before it
-// answers, which Rhumb always does.
+// two regions of Rhumb, two Kafka brokers with MirrorMaker 2 between them, two
+// clusters of Pulsar with geo-replication, or two NATS servers with a mirrored
+// stream. "-fsync" is a peer that flushes before it answers, which Rhumb always
+// does, and Pulsar here, too.
 //
 // # Phases
 //

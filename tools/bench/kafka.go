@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -33,26 +29,7 @@ func (s *kafka) lib() string { return filepath.Join(s.options.cache, "kafka") }
 
 // install gets the jars from Maven Central.
 func (s *kafka) install(ctx context.Context) error {
-	if _, err := exec.LookPath("java"); err != nil {
-		return errors.New("Kafka needs a Java runtime, 17 or newer: apt-get install default-jre-headless")
-	}
-	pom := filepath.Join(s.lib(), "pom.xml")
-	if have, err := os.ReadFile(pom); err == nil && bytes.Equal(have, kafkaPOM) {
-		return nil
-	}
-	if _, err := exec.LookPath("mvn"); err != nil {
-		return errors.New("Kafka's jars come by Maven: apt-get install maven")
-	}
-	fresh := s.lib() + ".new"
-	if err := errors.Join(os.RemoveAll(fresh), os.MkdirAll(fresh, 0o755), os.WriteFile(filepath.Join(fresh, "pom.xml"), kafkaPOM, 0o644)); err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, "mvn", "-q", "-B", "-Dstyle.color=never", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=.")
-	cmd.Dir, cmd.Stdout, cmd.Stderr = fresh, os.Stderr, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("mvn: %w", err)
-	}
-	return errors.Join(os.RemoveAll(s.lib()), os.Rename(fresh, s.lib()))
+	return installJars(ctx, "Kafka", s.lib(), kafkaPOM)
 }
 
 func (s *kafka) addr(cluster int) string { return fmt.Sprintf("127.0.0.1:%d", 27094+100*cluster) }

@@ -28,7 +28,7 @@ type options struct {
 
 func main() {
 	var o options
-	systems := flag.String("systems", "kafka,kafka-fsync,nats,rhumb", "what to measure, in this order: "+strings.Join(names(), ", "))
+	systems := flag.String("systems", "kafka,kafka-fsync,pulsar,nats,rhumb", "what to measure, in this order: "+strings.Join(names(), ", "))
 	phases := flag.String("phases", strings.Join(allPhases, ","), "what to do with each")
 	flag.StringVar(&o.rhumb, "rhumb", "bin/rhumb", "the binary")
 	flag.StringVar(&o.cache, "cache", defaultCache(), "where peers are installed")
@@ -43,6 +43,7 @@ func main() {
 	o.systems, o.phases = strings.Split(*systems, ","), strings.Split(*phases, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt ends it at once
 	var err error
 	switch {
 	case *only:
@@ -121,7 +122,7 @@ func runOne(ctx context.Context, o *options, name string, results *os.File) (err
 	defer p.stop()
 	m := &machine{options: o, name: name, system: s, processes: p, results: results}
 	if err := s.start(ctx, p); err != nil {
-		return err
+		return fmt.Errorf("start: %w%s", err, p.lastWords())
 	}
 	for _, phase := range o.phases {
 		if err := m.run(ctx, phase); err != nil {

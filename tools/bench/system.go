@@ -42,6 +42,7 @@ var systems = map[string]func(o *options) system{
 	"rhumb-direct": func(o *options) system { return &rhumb{options: o, direct: true} },
 	"kafka":        func(o *options) system { return &kafka{options: o} },
 	"kafka-fsync":  func(o *options) system { return &kafka{options: o, fsync: true} },
+	"pulsar":       func(o *options) system { return &pulsarPair{options: o} },
 	"nats":         func(o *options) system { return &jetStream{options: o} },
 	"nats-fsync":   func(o *options) system { return &jetStream{options: o, fsync: true} },
 }

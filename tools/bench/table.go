@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -41,7 +43,7 @@ func printTable(w io.Writer, file string) error {
 	if err := lines.Err(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n| | %s |\n|---%s|\n", strings.Join(systems, " | "), strings.Repeat("|---", len(systems)))
+	fmt.Fprintf(w, "\n%s\n\n| | %s |\n|---%s|\n", machineLine(), strings.Join(systems, " | "), strings.Repeat("|---", len(systems)))
 	for _, phase := range allPhases {
 		cells := map[string]cell{}
 		for _, s := range systems {
@@ -99,4 +101,13 @@ func median(runs []result) cell {
 		client: of(func(r *result) float64 { return r.Client }),
 		rss:    of(func(r *result) float64 { return r.RSS }),
 	}
+}
+
+// machineLine tells what of this machine matters to all systems.
+func machineLine() string {
+	control, err := os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control")
+	if err != nil {
+		control = []byte("unknown")
+	}
+	return fmt.Sprintf("%d CPUs; congestion control of TCP: %s", runtime.NumCPU(), bytes.TrimSpace(control))
 }
