@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -27,11 +28,19 @@ type configRow struct {
 	Region      rhumb.RegionName  `json:"region"`
 	Status      *api.ConfigStatus `json:"status,omitempty"`
 	Unreachable string            `json:"unreachable,omitempty"` // why it has no status
+	NotStarted  bool              `json:"not_started,omitempty"` // it is registered and has never been there
 }
+
+// errNotStarted says that a region cannot be asked since it has never been there: it is
+// registered, and its first start is still to come.
+var errNotStarted = errors.New("registered, not started yet: it takes all documents from the store at its first start")
 
 const configStatusLong = `Say how each region of the mesh, or the one of --region, stands to the configuration store: whether it follows it,
 since when, and which documents are not in force as the store has them. Regions with the same digest have seen
 the same documents.
+
+A region that is registered and has never started follows nothing yet and cannot be behind: it is listed as
+"not started" and does not count, nor does 'rhumb config restore' wait for it.
 
 Exit code 0: all are current. 1: the store is down, went back or is of another mesh for one of them, or documents
 are not in force. 2: a region could not be asked.`
@@ -50,6 +59,8 @@ func configStatus(a *asking) *cobra.Command {
 					}
 				}
 				switch {
+				case errors.Is(err, errNotStarted):
+					row.NotStarted = true
 				case err != nil:
 					row.Unreachable, code = err.Error(), exitUnknown
 				case code == exitDone && (row.Status.State != "current" || len(row.Status.Problems) > 0 || row.Status.KeepError != ""):
@@ -71,13 +82,20 @@ func configStatus(a *asking) *cobra.Command {
 func configTable(w io.Writer, rows []configRow) {
 	row(w, "REGION", "STATE", "SINCE", "LAST READ", "DOCUMENTS", "DIGEST")
 	for _, r := range rows {
-		if st := r.Status; st != nil {
+		switch st := r.Status; {
+		case st != nil:
 			row(w, r.Region, st.State, when(st.Since), when(st.LastRead), st.Documents, st.Digest)
-		} else {
+		case r.NotStarted:
+			row(w, r.Region, "not started", "", "", "-", "")
+		default:
 			row(w, r.Region, "cannot be asked", "", "", "?", "")
 		}
 	}
 	for _, r := range rows {
+		if r.NotStarted {
+			fmt.Fprintf(w, "\n%s: %v\n", r.Region, errNotStarted)
+			continue
+		}
 		if r.Status == nil {
 			fmt.Fprintf(w, "\n%s: %s\n", r.Region, r.Unreachable)
 			continue
@@ -122,6 +140,9 @@ func configRestore(a *asking) *cobra.Command {
 			code, found := exitDone, 0
 			err := a.each(c, func(name rhumb.RegionName, conn *client.Client, err error) error {
 				var done api.ConfigRestore
+				if errors.Is(err, errNotStarted) {
+					return nil // it has seen nothing that could be put back
+				}
 				if err == nil {
 					done, err = conn.RestoreConfig(c.Context(), !yes)
 				}
@@ -209,6 +230,9 @@ func (t *target) each(c *cobra.Command, fn func(rhumb.RegionName, *client.Client
 func (t *target) other(ctx context.Context, r api.RegionEntry, fn func(rhumb.RegionName, *client.Client, error) error) error {
 	conn, err := t.firstThatAnswers(ctx, r)
 	if err != nil {
+		if r.Document != nil && r.Document.JoinedAt.IsZero() {
+			err = fmt.Errorf("%w (%w)", errNotStarted, err)
+		}
 		return fn(r.Name, nil, err)
 	}
 	defer conn.Close()

@@ -168,7 +168,7 @@ func (s *scenario) do(words []string) error {
 		s.serve(words[1], words[2])
 	case "register":
 		for _, name := range words[2:] {
-			doc := configstore.Region{Name: rhumb.RegionName(name), State: configstore.RegionActive}
+			doc := configstore.Region{Name: rhumb.RegionName(name), State: configstore.RegionActive, DataUUID: s.regions[name].Identity.Data}
 			if _, err := s.regions[words[1]].Config().Documents.Writer().RegisterRegion(s.t.Context(), doc, 0); err != nil {
 				return err
 			}
