@@ -11,6 +11,7 @@ import (
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/relay"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/session"
 )
 
 var short = relay.Settings{Delay: 5 * time.Millisecond}
@@ -420,6 +421,38 @@ func TestDivergedStopsThatPartitionLoudly(t *testing.T) {
 		}
 		if got := len(eu.region.own(orders, 0, 1)); got != 1 {
 			ms.t.Errorf("eu has %d batches, want the first one only", got)
+		}
+	})
+}
+
+// TestDivergedIsLoggedOnce: a partition whose logs have parted is tried again and again, with
+// other offsets each time while producers go on, over new connections and, where a relay brings
+// the same life, in turns with it. One line tells of it; tries are counted.
+func TestDivergedIsLoggedOnce(t *testing.T) {
+	pair(t, short, 1, func(ms *mesh, us, eu *node) {
+		us.produce(orders, 0, 3, 100)
+		ms.untilCopied(us, eu, 0)
+		eu.kill()
+		us.region.edit(orders, 0, func(l *fakeLog) { // restored from an old copy
+			l.batches, l.end, l.flushed, l.ownLast, l.ownChain = nil, 0, 0, rhumb.NoOffset, 0
+		})
+		us.produce(orders, 0, 3, 100)
+		eu.start()
+		ms.until("diverged is shown", time.Minute, func() bool { return us.flow("eu").State == SessionDiverged })
+		for range 10 {
+			us.produce(orders, 0, 1, 100)
+			ms.pass(20 * time.Second)
+		}
+		f := us.manager.link("eu").all()[0]
+		for range 5 { // as when the destination takes the life over another path, and lacks something again
+			f.stand(session.Status{State: session.Standby, Text: "over ap"})
+			ms.until("diverged again", 10*time.Minute, func() bool { return us.flow("eu").State == SessionDiverged })
+		}
+		if n := us.logs.count("logs have diverged"); n != 1 {
+			ms.t.Errorf("logged %d times:\n%s", n, us.logs)
+		}
+		if tries := us.link("eu").DivergedTries; tries < 10 {
+			ms.t.Errorf("%d tries are counted", tries)
 		}
 	})
 }

@@ -46,6 +46,7 @@ type flow struct {
 
 	mu     sync.Mutex
 	status flowStatus
+	parted parting
 	ledger *ledger // of the session, nil if there is none
 	active *sending
 	order  *skipOrder // what an operator wants skipped, nil if nothing
@@ -359,7 +360,7 @@ func (f *flow) failed(ctx context.Context, c *conn, st session.Status, err error
 		f.status.refused = &Refusal{At: st.Confirmed + 1, Code: st.Code, Text: st.Text, Since: time.Now()}
 	}
 	if state == SessionDiverged {
-		f.status.apart = &Divergence{Common: st.Common, Exact: st.Exact, Watermark: st.Has.Offset, Chain: st.Has.Chain, At: time.Now()}
+		news = f.part(st)
 	}
 	f.mu.Unlock()
 	f.become(state)
@@ -421,6 +422,9 @@ func (f *flow) note(st session.Status) {
 	}
 	if state != f.status.state {
 		f.status.state, f.status.since = state, time.Now()
+	}
+	if st.State == session.Idle && st.Heard {
+		f.parted = parting{}
 	}
 	if st.State == session.Flowing || st.State == session.Idle {
 		f.status.apart, f.status.leftOut = nil, nil

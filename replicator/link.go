@@ -96,6 +96,7 @@ type counters struct {
 	rewinds                        atomic.Uint64
 	confirmedBytes                 atomic.Uint64
 	rebuilds                       atomic.Uint64
+	diverged                       atomic.Uint64 // tries that found logs to have parted
 	lostConnections                atomic.Uint64 // that had joined
 }
 

@@ -32,6 +32,7 @@ func (l *link) report(now time.Time) LinkStatus {
 	n := &l.counters
 	s := LinkStatus{Peer: l.name, Number: l.number,
 		ConnectionsLost: n.lostConnections.Load(),
+		DivergedTries:   n.diverged.Load(),
 		Rebuilds:        n.rebuilds.Load(), ConfirmedBytes: n.confirmedBytes.Load(),
 		SentBytes: n.sentBytes.Load(), SentBatches: n.sentBatches.Load(),
 		ReceivedBytes: n.receivedBytes.Load(), ReceivedBatches: n.receivedBatches.Load(),

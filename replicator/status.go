@@ -121,6 +121,9 @@ type LinkStatus struct {
 
 	Connects uint64 `json:"connects,string"` // connections that got past hello
 	Rebuilds uint64 `json:"rebuilds,string"` // sessions that the watchdog rebuilt
+	// DivergedTries counts sessions that ended since the logs have parted: each such
+	// partition is tried again as long as it is so.
+	DivergedTries uint64 `json:"diverged_tries,string"`
 
 	RTT         time.Duration `json:"rtt_ns"`
 	ClockOffset time.Duration `json:"clock_offset_ns"`   // peer's wall clock minus ours

@@ -192,23 +192,24 @@ type Problem struct {
 
 // Link is the state of the link with one peer region.
 type Link struct {
-	Peer        rhumb.RegionName
-	PeerNumber  rhumb.RegionNumber
-	State       string // connected, flowing, idle, held, stalled, disconnected, refused, diverged
-	Since       time.Time
-	Address     string
-	Version     string
-	RTT         time.Duration
-	Out, In     Flow
-	LastError   string
-	LastErrorAt time.Time
-	Diverged    int       // partitions whose copy there differs
-	Refused     int       // partitions of which it does not take what comes next
-	Heard       time.Time // when it was last heard of, zero without a connection
-	Pauses      []Pause   // of edges to it
-	PeerPauses  []Pause   // of edges from it, as it says
-	Path        LinkPath
-	Partitions  []LinkPartition
+	Peer          rhumb.RegionName
+	PeerNumber    rhumb.RegionNumber
+	State         string // connected, flowing, idle, held, stalled, disconnected, refused, diverged
+	Since         time.Time
+	Address       string
+	Version       string
+	RTT           time.Duration
+	Out, In       Flow
+	LastError     string
+	LastErrorAt   time.Time
+	Diverged      int       // partitions whose copy there differs
+	DivergedTries int64     // how often that was found, since the process started
+	Refused       int       // partitions of which it does not take what comes next
+	Heard         time.Time // when it was last heard of, zero without a connection
+	Pauses        []Pause   // of edges to it
+	PeerPauses    []Pause   // of edges from it, as it says
+	Path          LinkPath
+	Partitions    []LinkPartition
 }
 
 // LinkPath is what a link knows of the path to its peer.

@@ -137,6 +137,7 @@ func (c *nodeCollector) link(l Link, emit func(Metric)) {
 	emit(Metric{Name: "rhumb_link_rtt_seconds", Help: "Round trip to the peer region.",
 		Labels: []string{"peer_region", peer}, Value: l.RTT.Seconds()})
 	for _, m := range []Metric{
+		{Name: "rhumb_link_diverged_tries_total", Help: "Sessions to the peer region that ended since the copies differ.", Value: float64(l.DivergedTries), Counter: true},
 		{Name: "rhumb_link_connections", Help: "Open connections to the peer region.", Value: float64(l.Path.Connections)},
 		{Name: "rhumb_link_connections_lost_total", Help: "Further connections to the peer region that broke.", Value: float64(l.Path.ConnectionsLost), Counter: true},
 		{Name: "rhumb_link_loss_ratio", Help: "Part of the packets sent to the peer region that were lost.", Value: l.Path.Loss},

@@ -57,7 +57,7 @@ func (s *Server) links() []admin.Link {
 	for _, l := range s.room.links.Status().Links {
 		a := admin.Link{
 			Peer: l.Peer, PeerNumber: l.Number, State: linkState(l), Since: l.Since, Address: l.Remote, RTT: l.RTT,
-			LastError: l.LastError, LastErrorAt: l.LastErrorAt, Version: l.Software, Heard: l.Heard,
+			LastError: l.LastError, LastErrorAt: l.LastErrorAt, DivergedTries: int64(l.DivergedTries), Version: l.Software, Heard: l.Heard,
 			Pauses: pauses(l.Pauses), PeerPauses: pauses(l.PeerPauses),
 			Path: admin.LinkPath{Connections: l.Connections, ConnectionsMost: l.ConnectionsMost, ConnectionsLost: int64(l.ConnectionsLost),
 				Loss: l.Loss, Goodput: l.Goodput, FECMode: l.Correction.Mode, FEC: l.Correction.Code, FECLoss: l.Correction.Loss,
