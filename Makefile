@@ -9,12 +9,13 @@ COUNT ?= 6
 BENCH ?= .
 SOAK ?= 1h
 TOPICS ?= 50000
+LINES ?= all
 STORED ?= 20GiB
 MEMORY ?= 1m
 SOURCES := $(shell $(GO) list -f '{{.Dir}}' ./... 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: consul clients compat-tools compat-record help build check test race lint fmt mutants sim bench bench-matrix many-topics soak memory restart fuzz cross tidy clean
+.PHONY: consul clients compat-tools compat-record help build check test race lint fmt mutants sim bench bench-matrix bench-lines many-topics soak memory restart fuzz cross tidy clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -71,6 +72,9 @@ restart: ## a region with STORED=20GiB is killed and started again, with and wit
 
 bench-matrix: ## the same work on Rhumb and its peers, which it installs: docs/benchmarks.md
 	GO="$(GO)" tools/bench-matrix.sh
+
+bench-lines: ## the same on LINES that delay, lose and break, as root: docs/benchmarks.md
+	GO="$(GO)" tools/bench-matrix.sh lines "$(LINES)"
 
 fuzz: ## run each fuzz target for FUZZTIME=10s
 	GO="$(GO)" FUZZTIME=$(FUZZTIME) tools/fuzz.sh

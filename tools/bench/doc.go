@@ -21,6 +21,24 @@
 //	copy-1k       produced as fast as possible, until the second cluster has all
 //	copy-100b     the same with 100 bytes
 //
+// # Bad lines
+//
+// With -lines, each cluster lives in a network namespace of its own, and the way
+// between them leads through TUN devices and this program, which delays, loses and
+// throttles IP packets: TCP and QUIC meet the same line. Clients reach either cluster
+// without delay. That is possible on Linux, as root; nothing of the machine's own
+// network changes, since all of it happens in a namespace, too. A system starts anew on
+// each line. Then there are two phases, of records of 1 KiB:
+//
+//	live   2,000 records/s: from when a record was due until a consumer of the
+//	       second cluster has it
+//	copy   so many as fast as possible, until the second cluster has all
+//
+// A line that is cut has the first alone, and is cut for a minute in the midst of it:
+// the result tells how long after that no record came later than a second any more. A
+// line that is shared has a third region, and tells what two links of one region get
+// of it. Packets that pass cost CPU time of this program, which counts as the clients'.
+//
 // # What is measured
 //
 // Records that consumers get are counted per partition: lost, repeated and disordered

@@ -32,7 +32,9 @@ func (s *kafka) install(ctx context.Context) error {
 	return installJars(ctx, "Kafka", s.lib(), kafkaPOM)
 }
 
-func (s *kafka) addr(cluster int) string { return fmt.Sprintf("127.0.0.1:%d", 27094+100*cluster) }
+func (s *kafka) addr(cluster int) string {
+	return fmt.Sprintf("%s:%d", s.options.net.host(cluster), 27094+100*cluster)
+}
 
 // java gives arguments for a Java program of the distribution, with the options that
 // its own scripts give to servers.
@@ -45,7 +47,7 @@ func (s *kafka) java(heap, class string, args ...string) []string {
 func (s *kafka) start(ctx context.Context, p *processes) error {
 	s.p = p
 	for i, name := range []string{"a", "b"} {
-		controller := fmt.Sprintf("127.0.0.1:%d", 27095+100*i)
+		controller := fmt.Sprintf("%s:%d", s.options.net.host(i), 27095+100*i)
 		conf := []string{
 			"process.roles=broker,controller", "node.id=1", "controller.quorum.bootstrap.servers=" + controller,
 			"controller.listener.names=CONTROLLER", "listeners=PLAINTEXT://" + s.addr(i) + ",CONTROLLER://" + controller,
@@ -61,10 +63,10 @@ func (s *kafka) start(ctx context.Context, p *processes) error {
 			return err
 		}
 		const id = "cmh1bWJiZW5jaG1hcmtzMQ" // any 16 bytes
-		if err := p.run(ctx, "", "java", s.java("128m", "kafka.tools.StorageTool", "format", "-t", id, "-c", name+".properties", "--standalone")...); err != nil {
+		if err := p.run(ctx, i, "", "java", s.java("128m", "kafka.tools.StorageTool", "format", "-t", id, "-c", name+".properties", "--standalone")...); err != nil {
 			return err
 		}
-		if err := p.start(name, "java", s.java("1g", "kafka.Kafka", name+".properties")...); err != nil {
+		if err := p.start(i, name, "java", s.java("1g", "kafka.Kafka", name+".properties")...); err != nil {
 			return err
 		}
 	}
@@ -82,7 +84,8 @@ func (s *kafka) start(ctx context.Context, p *processes) error {
 }
 
 // startMirror starts MirrorMaker 2. What it adds to its own settings makes it see a
-// new topic sooner, and two tasks use both cores.
+// new topic sooner, and two tasks use both cores. It lives with the second cluster, as
+// its documentation advises: it reads over the line and writes beside it.
 func (s *kafka) startMirror() error {
 	s.mirror = true
 	conf := []string{
@@ -95,7 +98,7 @@ func (s *kafka) startMirror() error {
 	if err := s.p.write("mirror.properties", strings.Join(conf, "\n")+"\n"); err != nil {
 		return err
 	}
-	return s.p.start("mirror", "java", s.java("1g", "org.apache.kafka.connect.mirror.MirrorMaker", "mirror.properties")...)
+	return s.p.start(1, "mirror", "java", s.java("1g", "org.apache.kafka.connect.mirror.MirrorMaker", "mirror.properties")...)
 }
 
 func (s *kafka) client(cluster int) (client, error) { return dialKafka(s.addr(cluster)) }

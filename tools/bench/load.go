@@ -12,6 +12,9 @@ type load struct {
 	size    int           // of a record, bytes
 	rate    int           // records per second, 0: as fast as they are taken
 	time    time.Duration // of producing
+	records int64         // end after so many, if that is sooner; 0: only time counts
+	limit   time.Duration // how long copies may take after it; 0: as the phase may
+	begun   func()        // called when it begins, unless nil
 	lanes   int
 	pending int // records in flight at most, 0: inFlight alone counts
 	run     uint32
@@ -69,7 +72,10 @@ func (l *load) produce(ctx context.Context, c client, topic string, answers *lat
 		free <- newBatch(records, l.size, l.text, i*records*l.size)
 	}
 	start := time.Now()
-	for n := 0; time.Since(start) < l.time && ctx.Err() == nil; n++ {
+	if l.begun != nil {
+		l.begun()
+	}
+	for n := 0; time.Since(start) < l.time && (l.records == 0 || sent < l.records) && ctx.Err() == nil; n++ {
 		b := <-free
 		b.lane = int32(n % l.lanes)
 		b.left.Store(int32(records))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -24,6 +25,9 @@ type options struct {
 	seconds time.Duration
 	parts   int
 	rounds  int
+	lines   []line   // bad lines; none: the matrix on the loopback interface
+	records int64    // to copy over a bad line
+	net     *network // where servers are; nil: the loopback interface
 }
 
 func main() {
@@ -37,6 +41,8 @@ func main() {
 	flag.DurationVar(&o.seconds, "time", 10*time.Second, "how long a phase produces")
 	flag.IntVar(&o.parts, "partitions", 6, "of each topic; a NATS stream has none")
 	flag.IntVar(&o.rounds, "rounds", 1, "how often all systems take their turn")
+	lines := flag.String("lines", "", "measure on bad lines in place of the loopback interface: "+defaultLines+", or \"all\" for these; the phases are live and copy then")
+	flag.Int64Var(&o.records, "records", 100_000, "to copy over a bad line")
 	install := flag.Bool("install", false, "only install the peers")
 	only := flag.Bool("table", false, "only print the table of the results that are there")
 	flag.Parse()
@@ -45,15 +51,32 @@ func main() {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second interrupt ends it at once
 	var err error
+	if *lines == "all" {
+		*lines = defaultLines
+	}
+	if *lines != "" {
+		o.lines, err = parseLines(*lines)
+	}
 	switch {
+	case err != nil:
 	case *only:
 	case *install:
 		err = installAll(ctx, &o)
-	default:
+	case o.lines == nil:
 		err = runAll(ctx, &o)
+	case os.Getenv(ownNetwork) != "":
+		err = runLines(ctx, &o)
+	default:
+		// What is to be installed comes over the network that the machine has.
+		if err = installAll(ctx, &o); err == nil {
+			var code int
+			if code, err = inOwnNetwork(ctx); err == nil {
+				os.Exit(code)
+			}
+		}
 	}
-	if err == nil && !*install {
-		err = printTable(os.Stdout, o.out)
+	if someLines := o.lines != nil && os.Getenv(ownNetwork) != ""; !*install && (err == nil || someLines) {
+		err = errors.Join(err, printTable(os.Stdout, o.out))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

@@ -13,7 +13,11 @@ type latencies struct {
 	keep bool
 	mu   sync.Mutex
 	ms   []float64
+	late time.Time // when the last one was there that was later than lateAfter
 }
+
+// lateAfter is what people call late.
+const lateAfter = time.Second
 
 func newLatencies(keep bool) *latencies { return &latencies{keep: keep} }
 
@@ -22,16 +26,20 @@ func (l *latencies) add(due int64) {
 	if !l.keep {
 		return
 	}
-	ms := float64(time.Now().UnixNano()-due) / 1e6
+	now := time.Now()
+	late := time.Duration(now.UnixNano() - due)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ms = append(l.ms, ms)
+	l.ms = append(l.ms, late.Seconds()*1e3)
+	if late > lateAfter {
+		l.late = now
+	}
 }
 
 func (l *latencies) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ms = nil
+	l.ms, l.late = nil, time.Time{}
 }
 
 // quantiles gives median and 99th percentile in ms, zeros if there are none.
@@ -43,6 +51,13 @@ func (l *latencies) quantiles() (p50, p99 float64) {
 	}
 	slices.Sort(l.ms)
 	return l.ms[len(l.ms)/2], l.ms[len(l.ms)*99/100]
+}
+
+// lastLate is when the last one was there that was late.
+func (l *latencies) lastLate() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.late
 }
 
 // meter looks at the servers while something runs.

@@ -43,7 +43,11 @@ func (s *jetStream) install(ctx context.Context) error {
 }
 
 func (s *jetStream) url(cluster int) string {
-	return fmt.Sprintf("nats://127.0.0.1:%d", 27222+100*cluster)
+	return "nats://" + s.addr(cluster)
+}
+
+func (s *jetStream) addr(cluster int) string {
+	return fmt.Sprintf("%s:%d", s.options.net.host(cluster), 27222+100*cluster)
 }
 
 func (s *jetStream) start(ctx context.Context, p *processes) error {
@@ -51,17 +55,18 @@ func (s *jetStream) start(ctx context.Context, p *processes) error {
 	if s.fsync {
 		sync = "always"
 	}
-	for i, leaf := range []string{`listen: "127.0.0.1:27422"`, `remotes: [{url: "nats-leaf://127.0.0.1:27422"}]`} {
+	leaf := s.options.net.host(0) + ":27422"
+	for i, leaf := range []string{`listen: "` + leaf + `"`, `remotes: [{url: "nats-leaf://` + leaf + `"}]`} {
 		name := string(rune('a' + i))
 		conf := fmt.Sprintf(`server_name: %s
-listen: "127.0.0.1:%d"
+listen: "%s"
 jetstream { domain: %s, store_dir: "%s", sync_interval: %s }
 leafnodes { %s }
-`, name, 27222+100*i, name, filepath.Join(p.dir, "data-"+name), sync, leaf)
+`, name, s.addr(i), name, filepath.Join(p.dir, "data-"+name), sync, leaf)
 		if err := p.write(name+".conf", conf); err != nil {
 			return err
 		}
-		if err := p.start(name, s.binary(), "-c", name+".conf"); err != nil {
+		if err := p.start(i, name, s.binary(), "-c", name+".conf"); err != nil {
 			return err
 		}
 	}

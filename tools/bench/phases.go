@@ -42,9 +42,13 @@ type result struct {
 	CPU     float64   `json:"server_cpu_s_per_gb"`
 	Client  float64   `json:"client_cpu_s_per_gb"`
 	RSS     float64   `json:"rss_max_mb"`
-	Refused int64     `json:"refused"` // records whose answer was an error
-	Lost    int64     `json:"lost"`    // did not come before the time was up
+	Refused int64     `json:"refused"`                 // records whose answer was an error
+	Lost    int64     `json:"lost"`                    // did not come before the time was up
+	Level   float64   `json:"level_after_s,omitempty"` // after a cut line was back: until nothing came late any more
+	Share   float64   `json:"smaller_by_larger,omitempty"`
 	*checker
+
+	lastLate time.Time // when a record came last that was late
 }
 
 // wrong tells that a result is not worth a figure.
@@ -76,12 +80,17 @@ func (m *machine) run(ctx context.Context, phase string) error {
 	if err != nil {
 		return err
 	}
+	return m.report(phase, r)
+}
+
+// report prints a result and keeps it.
+func (m *machine) report(phase string, r *result) error {
 	r.System, r.Phase, r.When = m.name, phase, time.Now().UTC()
 	line, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-12s %-13s %9.0f records/s %6.1f MB/s   p50 %7.1f p99 %7.1f ms   CPU s/GB %5.1f (clients %4.1f)   %5.0f MB",
+	fmt.Printf("%-12s %-21s %9.0f records/s %6.1f MB/s   p50 %7.1f p99 %7.1f ms   CPU s/GB %5.1f (clients %4.1f)   %5.0f MB",
 		m.name, phase, r.Rate, r.MB, r.P50, r.P99, r.CPU, r.Client, r.RSS)
 	if r.wrong() {
 		fmt.Printf("   refused %d lost %d repeated %d disordered %d", r.Refused, r.Lost, r.Repeated, r.Disordered)
@@ -183,8 +192,13 @@ func (m *machine) copied(ctx context.Context, phase string, l *load) (*result, e
 	arrivals.reset()
 	meter := m.startMeter()
 	sent, refused := l.produce(ctx, source, here, newLatencies(false))
-	late := reader.reach(ctx, l.total-refused)
-	r, err := meter.stop(sent, l.size)
+	wait, cancel := ctx, context.CancelFunc(func() {})
+	if l.limit > 0 {
+		wait, cancel = context.WithTimeout(ctx, l.limit)
+	}
+	late := reader.reach(wait, l.total-refused)
+	cancel()
+	r, err := meter.stop(min(sent, reader.count()-int64(l.lanes)), l.size)
 	if err != nil {
 		return nil, err
 	}
@@ -193,6 +207,7 @@ func (m *machine) copied(ctx context.Context, phase string, l *load) (*result, e
 	r.Refused, r.checker = refused, check
 	r.Lost = l.total - refused - check.Received
 	r.P50, r.P99 = arrivals.quantiles()
+	r.lastLate = arrivals.lastLate()
 	if late != nil {
 		fmt.Println(late)
 	}
@@ -258,6 +273,13 @@ func (r *reader) reach(ctx context.Context, want int64) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%d of %d records came: %w", r.received, want, ctx.Err())
 	}
+}
+
+// count is how many records have come.
+func (r *reader) count() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.received
 }
 
 // end stops reading and waits until it has stopped.

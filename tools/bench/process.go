@@ -16,13 +16,14 @@ import (
 
 // processes are the servers of a system.
 type processes struct {
-	dir  string // for their data and logs
+	dir  string   // for their data and logs
+	net  *network // where they live; nil: all in ours
 	cmds []*exec.Cmd
 	logs []string
 }
 
-// start starts a server; what it prints goes to NAME.log.
-func (p *processes) start(name, program string, args ...string) error {
+// start starts a server of a cluster; what it prints goes to NAME.log.
+func (p *processes) start(cluster int, name, program string, args ...string) error {
 	log := filepath.Join(p.dir, name+".log")
 	f, err := os.Create(log)
 	if err != nil {
@@ -33,7 +34,7 @@ func (p *processes) start(name, program string, args ...string) error {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, f, f
 	// A group of its own: an interrupt from the terminal is for us, who then stop it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	if err := p.net.enter(cluster, cmd.Start); err != nil {
 		return err
 	}
 	p.cmds, p.logs = append(p.cmds, cmd), append(p.logs, log)
@@ -69,14 +70,16 @@ func (p *processes) write(name, content string) error {
 	return os.WriteFile(filepath.Join(p.dir, name), []byte(content), 0o600)
 }
 
-// run runs a command to its end.
-func (p *processes) run(ctx context.Context, input, program string, args ...string) error {
+// run runs a command to its end, where a cluster's servers are.
+func (p *processes) run(ctx context.Context, cluster int, input, program string, args ...string) error {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Stdin = p.dir, strings.NewReader(input)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", filepath.Base(program), strings.Join(args, " "), err, out)
-	}
-	return nil
+	return p.net.enter(cluster, func() error {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s %s: %w\n%s", filepath.Base(program), strings.Join(args, " "), err, out)
+		}
+		return nil
+	})
 }
 
 // until calls fn until it gives no error.

@@ -32,14 +32,12 @@ func (s *pulsarPair) install(ctx context.Context) error {
 	return installJars(ctx, "Pulsar", s.lib(), pulsarPOM)
 }
 
-const pulsarHost = "127.0.0.1"
-
 func (s *pulsarPair) url(cluster int) string {
-	return fmt.Sprintf("pulsar://%s:%d", pulsarHost, 27660+100*cluster)
+	return fmt.Sprintf("pulsar://%s:%d", s.options.net.host(cluster), 27660+100*cluster)
 }
 
 func (s *pulsarPair) admin(cluster int) string {
-	return fmt.Sprintf("http://%s:%d", pulsarHost, 27670+100*cluster)
+	return fmt.Sprintf("http://%s:%d", s.options.net.host(cluster), 27670+100*cluster)
 }
 
 // pulsarNames are those of the clusters.
@@ -47,12 +45,13 @@ var pulsarNames = [2]string{"a", "b"}
 
 // conf is the file that broker and bookie read.
 func (s *pulsarPair) conf(cluster int) string {
+	host := s.options.net.host(cluster)
 	lines := []string{
 		"clusterName=" + pulsarNames[cluster],
-		"bindAddress=" + pulsarHost, "advertisedAddress=" + pulsarHost,
+		"bindAddress=" + host, "advertisedAddress=" + host,
 		fmt.Sprintf("brokerServicePort=%d", 27660+100*cluster), fmt.Sprintf("webServicePort=%d", 27670+100*cluster),
 		"metadataStoreUrl=", "configurationMetadataStoreUrl=", // standalone fills them in
-		"listeningInterface=lo", "allowLoopback=true",
+		"listeningInterface=" + s.options.net.device(), "allowLoopback=true",
 
 		// As in the standalone.conf of the distribution.
 		"managedLedgerDefaultEnsembleSize=1", "managedLedgerDefaultWriteQuorum=1", "managedLedgerDefaultAckQuorum=1",
@@ -116,7 +115,7 @@ func (s *pulsarPair) start(ctx context.Context, p *processes) error {
 		if err := p.write(name+".conf", s.conf(i)); err != nil {
 			return err
 		}
-		if err := p.start(name, "java", s.java(i)...); err != nil {
+		if err := p.start(i, name, "java", s.java(i)...); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ func TestPulsarLaneIsTheRecords(t *testing.T) {
 
 // TestPulsarFlushes: the table says that Pulsar answers after the flush.
 func TestPulsarFlushes(t *testing.T) {
-	if !strings.Contains((&pulsarPair{}).conf(0), "\njournalSyncData=true\n") {
+	if !strings.Contains((&pulsarPair{options: &options{}}).conf(0), "\njournalSyncData=true\n") {
 		t.Error("the bookie does not flush")
 	}
 }

@@ -15,6 +15,7 @@ import (
 // cell is the median of a system's runs of a phase.
 type cell struct {
 	rate, mb, p50, p99, cpu, client, rss float64
+	level, share                         float64
 	runs                                 int
 	wrong                                bool // in one of them something was lost, repeated, disordered or refused
 }
@@ -28,6 +29,7 @@ func printTable(w io.Writer, file string) error {
 	defer f.Close()
 	runs := map[[2]string][]result{}
 	var systems []string
+	phases := slices.Clone(allPhases) // and lines, in the order of the file
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		r := result{checker: &checker{}}
@@ -36,6 +38,9 @@ func printTable(w io.Writer, file string) error {
 		}
 		key := [2]string{r.System, r.Phase}
 		runs[key] = append(runs[key], r)
+		if !slices.Contains(phases, r.Phase) {
+			phases = append(phases, r.Phase)
+		}
 		if !slices.Contains(systems, r.System) {
 			systems = append(systems, r.System)
 		}
@@ -44,41 +49,62 @@ func printTable(w io.Writer, file string) error {
 		return err
 	}
 	fmt.Fprintf(w, "\n%s\n\n| | %s |\n|---%s|\n", machineLine(), strings.Join(systems, " | "), strings.Repeat("|---", len(systems)))
-	for _, phase := range allPhases {
+	for _, phase := range phases {
 		cells := map[string]cell{}
 		for _, s := range systems {
 			if of := runs[[2]string{s, phase}]; len(of) > 0 {
 				cells[s] = median(of)
 			}
 		}
-		if len(cells) == 0 {
-			continue
+		if len(cells) > 0 {
+			printRows(w, phase, systems, cells)
 		}
-		row := func(what, format string, get func(cell) []any) {
-			out := make([]string, 0, len(systems))
-			for _, s := range systems {
-				c, ok := cells[s]
-				text := "–"
-				if ok {
-					text = fmt.Sprintf(format, get(c)...)
-					if c.wrong {
-						text += " (!)"
-					}
-				}
-				out = append(out, text)
-			}
-			fmt.Fprintf(w, "| %s, %s | %s |\n", phase, what, strings.Join(out, " | "))
-		}
-		if strings.HasSuffix(phase, "-5k") {
-			row("p50 / p99 ms", "%.1f / %.1f", func(c cell) []any { return []any{c.p50, c.p99} })
-		} else {
-			row("records/s (MB/s)", "%.0f (%.1f)", func(c cell) []any { return []any{c.rate, c.mb} })
-		}
-		row("CPU s/GB: servers, clients", "%.1f, %.1f", func(c cell) []any { return []any{c.cpu, c.client} })
-		row("RSS MB", "%.0f", func(c cell) []any { return []any{c.rss} })
 	}
 	fmt.Fprintln(w, "\n(!): records were refused, repeated, disordered, or did not come in time; the lines of JSON say how many.")
 	return nil
+}
+
+// printRows prints what systems did in a phase.
+func printRows(w io.Writer, phase string, systems []string, cells map[string]cell) {
+	row := func(what, format string, get func(cell) []any) {
+		out := make([]string, 0, len(systems))
+		for _, s := range systems {
+			c, ok := cells[s]
+			text := "–"
+			if ok {
+				text = fmt.Sprintf(format, get(c)...)
+				if c.wrong {
+					text += " (!)"
+				}
+			}
+			out = append(out, text)
+		}
+		fmt.Fprintf(w, "| %s, %s | %s |\n", phase, what, strings.Join(out, " | "))
+	}
+	have := func(get func(cell) float64) bool {
+		for _, c := range cells {
+			if get(c) > 0 {
+				return true
+			}
+		}
+		return false
+	}
+	overLine := !slices.Contains(allPhases, phase)
+	if strings.HasSuffix(phase, "-5k") || strings.HasSuffix(phase, " live") {
+		row("p50 / p99 ms", "%.1f / %.1f", func(c cell) []any { return []any{c.p50, c.p99} })
+	} else {
+		row("records/s (MB/s)", "%.0f (%.1f)", func(c cell) []any { return []any{c.rate, c.mb} })
+	}
+	if have(func(c cell) float64 { return c.level }) {
+		row("level again after, s", "%.1f", func(c cell) []any { return []any{c.level} })
+	}
+	if have(func(c cell) float64 { return c.share }) {
+		row("the smaller of the two by the larger", "%.2f", func(c cell) []any { return []any{c.share} })
+	}
+	row("CPU s/GB: servers, clients", "%.1f, %.1f", func(c cell) []any { return []any{c.cpu, c.client} })
+	if !overLine {
+		row("RSS MB", "%.0f", func(c cell) []any { return []any{c.rss} })
+	}
 }
 
 func median(runs []result) cell {
@@ -100,6 +126,8 @@ func median(runs []result) cell {
 		cpu:    of(func(r *result) float64 { return r.CPU }),
 		client: of(func(r *result) float64 { return r.Client }),
 		rss:    of(func(r *result) float64 { return r.RSS }),
+		level:  of(func(r *result) float64 { return r.Level }),
+		share:  of(func(r *result) float64 { return r.Share }),
 	}
 }
 

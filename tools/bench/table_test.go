@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // resultsFile writes results as runs do.
@@ -45,5 +46,42 @@ func TestTableShowsMediansAndFaults(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
+	}
+}
+
+func TestTableHasLinesInTheirOrder(t *testing.T) {
+	file := resultsFile(t, []result{
+		{System: "rhumb", Phase: "80ms/cut live", P50: 41, P99: 60_000, Level: 2.5, checker: &checker{}},
+		{System: "rhumb", Phase: "20ms copy", Rate: 1000, MB: 1, Share: 0.95, checker: &checker{}},
+		{System: "kafka", Phase: "20ms copy", Rate: 10, MB: 0.01, Lost: 3, checker: &checker{}},
+	})
+	var out strings.Builder
+	if err := printTable(&out, file); err != nil {
+		t.Fatal(err)
+	}
+	rest := out.String()
+	for _, want := range []string{
+		"| 80ms/cut live, p50 / p99 ms | 41.0 / 60000.0 | – |",
+		"| 80ms/cut live, level again after, s | 2.5 | – |",
+		"| 20ms copy, records/s (MB/s) | 1000 (1.0) | 10 (0.0) (!) |",
+		"| 20ms copy, the smaller of the two by the larger | 0.95 | 0.00 (!) |",
+	} {
+		_, after, ok := strings.Cut(rest, want)
+		if !ok {
+			t.Fatalf("no %q in\n%s", want, rest)
+		}
+		rest = after
+	}
+}
+
+func TestLastLate(t *testing.T) {
+	l := newLatencies(true)
+	l.add(time.Now().UnixNano())
+	if !l.lastLate().IsZero() {
+		t.Error("what comes in time is late")
+	}
+	l.add(time.Now().Add(-2 * lateAfter).UnixNano())
+	if time.Since(l.lastLate()) > time.Minute {
+		t.Error("what is late is not")
 	}
 }
