@@ -39,7 +39,7 @@ type BacklogStatus struct {
 	Refusing int
 	Why      string
 	// Dropped counts offsets that were dropped although a destination had not
-	// confirmed them, since the process started; Last is the last time.
+	// confirmed them, since the process started; Last is the last time, also before that.
 	Dropped uint64
 	Last    *BacklogDrop
 }
@@ -52,6 +52,10 @@ type BacklogDrop struct {
 	Missing   []rhumb.RegionName
 	Reason    string
 	At        time.Time
+	// Since is when the row of drops began that this one is the last of, and Records
+	// how many offsets went in it; see [DropRow].
+	Since   time.Time
+	Records uint64
 }
 
 // Backlog tells what retention keeps for other regions.
@@ -62,6 +66,7 @@ func (r *Region) Backlog() BacklogStatus {
 	if s.Limit == 0 { // nobody has looked yet
 		s.Limit = r.holdLimit()
 	}
+	s.Last = r.row()
 	return s
 }
 
@@ -113,13 +118,6 @@ func (b *backlog) note(debts []debt, limit int64, refused map[rhumb.PartitionRef
 			s.Why = err.Error()
 		}
 	}
-}
-
-func (b *backlog) dropped(d BacklogDrop) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.status.Dropped += uint64(d.To - d.From + 1)
-	b.status.Last = &d
 }
 
 // Lacking names the regions to which edges lead and that have not confirmed all that a

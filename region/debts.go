@@ -103,6 +103,7 @@ func (r *Region) holdLimit() int64 {
 // disk, all together. It gives those that stay.
 func (r *Region) collect(ctx context.Context, debts []debt) ([]debt, error) {
 	slices.SortStableFunc(debts, func(a, b debt) int { return a.first.Compare(b.first) })
+	defer r.keepDrops(ctx)
 	limit := r.holdLimit()
 	over := -limit
 	for i := range debts {
@@ -175,7 +176,7 @@ func (r *Region) drop(ctx context.Context, d *debt, late bool, over int64) (free
 	r.log.Warn("records that other regions lack were dropped", "topic", d.topic.String(), "partition", d.index,
 		"from", int64(from), "to", int64(start-1), "missing_in", names(d.owed.To), "reason", reason)
 	if start > from {
-		r.backlog.dropped(BacklogDrop{Topic: d.topic, Partition: d.index, From: from, To: start - 1, Missing: d.owed.To, Reason: reason, At: time.Now()})
+		r.dropped(BacklogDrop{Topic: d.topic, Partition: d.index, From: from, To: start - 1, Missing: d.owed.To, Reason: reason, At: time.Now()})
 	}
 	return int64(float64(d.bytes) * float64(start-d.free) / float64(max(1, d.due-d.free))), nil
 }

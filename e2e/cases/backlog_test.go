@@ -110,6 +110,15 @@ func TestG13BacklogLimitIsAGapWithItsReason(t *testing.T) {
 		if text := us.problem("backlog", "gap"); !strings.Contains(text, "eu") {
 			t.Errorf("health says %q", text)
 		}
+		told := us.problem("backlog", "gap")
+		us.kill()
+		us.start()
+		if text := us.problem("backlog", "gap"); text != told || !strings.HasPrefix(text, "2 records were dropped") {
+			t.Errorf("after a restart health says %q, before it %q", text, told)
+		}
+		if b := us.region().Backlog(); b.Dropped != 0 {
+			t.Errorf("a process that dropped nothing counts %d", b.Dropped)
+		}
 		ms.path(us, eu, near)
 		ms.untilCopied(us, eu, orders, 0)
 		gaps := eu.region().Gaps(eu.partition(orders, 0).Ref)

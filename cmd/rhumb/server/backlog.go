@@ -4,11 +4,8 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin"
+	"github.com/rhumbmq/rhumb/region"
 )
-
-// dropTold is for how long it stays a problem that records were dropped which
-// another region lacks.
-const dropTold = 24 * time.Hour
 
 // backlogProblems tells of producers that wait for other regions, and of records
 // that were dropped although other regions lack them.
@@ -17,9 +14,9 @@ func (s *Server) backlogProblems(problem func(part, state, format string, args .
 	if b.Refusing > 0 {
 		problem("backlog", "hold", "producers of %d partitions are refused: %s", b.Refusing, b.Why)
 	}
-	if d := b.Last; d != nil && time.Since(d.At) < dropTold {
-		problem("backlog", "gap", "%d records were dropped since the start that other regions lack, last at %s: offsets %d to %d of partition %d of %s, which %v had not confirmed; %s. They will be gaps there: see 'rhumb gap list' there, 'rhumb link list' for why it is behind",
-			b.Dropped, d.At.UTC().Format(time.RFC3339), d.From, d.To, d.Partition, d.Topic.Short(), d.Missing, d.Reason)
+	if d := b.Last; d != nil && time.Since(d.At) < region.DropRow {
+		problem("backlog", "gap", "%d records were dropped since %s that other regions lack, last at %s: offsets %d to %d of partition %d of %s, which %v had not confirmed; %s. They will be gaps there: see 'rhumb gap list' there, 'rhumb link list' for why it is behind",
+			d.Records, d.Since.UTC().Format(time.RFC3339), d.At.UTC().Format(time.RFC3339), d.From, d.To, d.Partition, d.Topic.Short(), d.Missing, d.Reason)
 	}
 }
 
