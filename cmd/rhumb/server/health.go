@@ -177,9 +177,7 @@ func (s *Server) storageEvents() storage.Events {
 		},
 		Failed:      s.storageFailed,
 		SettleError: func(err error) { s.log.Warn("settling is tried again", "err", err) },
-		Damaged: func(d storage.Damage) {
-			s.log.Error("a file is damaged: a batch cannot be read", "file", d.File, "shard", d.Shard, "partition_id", d.Partition, "offset", int64(d.Offset), "last", int64(d.Last), "err", d.Err)
-		},
+		Damaged:     s.damaged,
 	}
 }
 

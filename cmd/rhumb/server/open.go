@@ -239,8 +239,10 @@ func (s *Server) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// openGroups begins to look after groups, when they are this node's to look after.
+// openGroups begins to look after damage that is known, and after groups, when they are
+// this node's to look after.
 func (s *Server) openGroups(context.Context) error {
+	s.parts.start("known damage", s.keepDamage, nil)
 	s.parts.start("consumer groups", s.room.broker.RunGroups, nil)
 	return nil
 }

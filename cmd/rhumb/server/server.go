@@ -57,9 +57,10 @@ type Server struct {
 	killing sync.Once
 	ended   chan struct{} // closed when Run has returned
 	kafka   atomic.Pointer[kafka.Server]
-	serving atomic.Bool // between ready and the beginning of the stop
-	in      inputs      // set by open
-	room    rooms       // set by open, before ready is closed
+	damages chan struct{} // capacity 1: a batch could not be read
+	serving atomic.Bool   // between ready and the beginning of the stop
+	in      inputs        // set by open
+	room    rooms         // set by open, before ready is closed
 }
 
 // rooms are what the server wired together.
@@ -91,7 +92,8 @@ func New(cfg config.Config, opts Options) *Server {
 	}
 	return &Server{
 		cfg: cfg, opts: opts, log: opts.Logger.With("region", cfg.Region.Name), parts: newParts(), boot: rhumb.NewUUID(), rewrite: rewriteAfter,
-		ready: make(chan struct{}), killed: killed, ended: make(chan struct{}),
+		damages: make(chan struct{}, 1),
+		ready:   make(chan struct{}), killed: killed, ended: make(chan struct{}),
 	}
 }
 
