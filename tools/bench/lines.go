@@ -26,15 +26,23 @@ const (
 // own.
 const ownNetwork = "RHUMB_BENCH_NETWORK"
 
+// checkNetwork tells what is missing for lines.
+func checkNetwork() error {
+	if os.Geteuid() != 0 {
+		return errors.New("bad lines are made of network namespaces and TUN devices: only root may do that")
+	}
+	if _, err := exec.LookPath("ip"); err != nil {
+		return errors.New("bad lines need the program ip: apt-get install iproute2")
+	}
+	if _, err := os.Stat("/dev/net/tun"); err != nil {
+		return fmt.Errorf("bad lines need TUN devices: %w: modprobe tun", err)
+	}
+	return nil
+}
+
 // inOwnNetwork runs this program again in a network namespace of its own, so that
 // nothing of the machine's network changes, and gives its exit code.
 func inOwnNetwork(ctx context.Context) (int, error) {
-	if os.Geteuid() != 0 {
-		return 1, errors.New("bad lines are made of network namespaces and TUN devices: only root may do that")
-	}
-	if _, err := exec.LookPath("ip"); err != nil {
-		return 1, errors.New("bad lines need the program ip: apt-get install iproute2")
-	}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), ownNetwork+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

@@ -68,7 +68,10 @@ func main() {
 		err = runLines(ctx, &o)
 	default:
 		// What is to be installed comes over the network that the machine has.
-		if err = installAll(ctx, &o); err == nil {
+		if err = checkNetwork(); err == nil {
+			err = installAll(ctx, &o)
+		}
+		if err == nil {
 			var code int
 			if code, err = inOwnNetwork(ctx); err == nil {
 				os.Exit(code)
