@@ -95,7 +95,7 @@
 // (by time, and woken by lanes and connections). Per connection that joined: run, which
 // accepts strands, and one per strand until its lane is known, then those of package
 // strands. Per lane that this
-// side sends on: hear. Per lane that the peer sends on: hear and speak, and one
+// side sends on: hear, and carry if it is for new data. Per lane that the peer sends on: hear and speak, and one
 // per session that asks the region where it stands.
 //
 // Per flow that has something to do: flow.run. Idle flows have none.
@@ -108,7 +108,7 @@
 // stop the clock of a test under virtual time, and much else otherwise. Where one
 // at a time may wait, a channel or a gate orders them.
 //
-// Manager.mu, then link.mu, then any of: lanes.mu, inbound.mu, settler.mu,
+// Manager.mu, then link.mu, then any of: lanes.mu, lane.mu, inbound.mu, settler.mu,
 // control.mu, flow.mu, ledger.mu, gate.mu, origins.mu, pool.mu, windows.mu, precedence.mu. Apart from these: receiver.mu, then
 // inbound.mu, inLane.mu, receiver.resultsMu. watcher.mu before the region's own
 // locks. A region's callback takes receiver.resultsMu and inLane.mu only, until

@@ -3,6 +3,7 @@ package replicator
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // class orders those who wait at a gate.
@@ -21,11 +22,15 @@ const (
 const backlogShare = 8
 
 // gate is a budget: of bytes, or of turns. Who takes from it waits in its class,
-// first come first served, so that no session starves another one of its class.
+// first come first served, so that no session starves another one of its class. While
+// nobody waits it is taken and given back without a lock: thousands of sessions do that
+// for each record, and whoever is interrupted with the lock would hold up all of them.
 type gate struct {
+	limit  atomic.Int64
+	used   atomic.Int64
+	queued atomic.Int64 // who waits, or is about to
+
 	mu      sync.Mutex
-	limit   int64
-	used    int64
 	streak  int // grants to new data since backlog had its turn
 	waiting [classes]fifo
 }
@@ -42,19 +47,24 @@ type queued struct {
 	gone  bool          // gave up waiting; guarded by the gate's mu
 }
 
-func newGate(limit int64) *gate { return &gate{limit: limit} }
+func newGate(limit int64) *gate {
+	g := &gate{}
+	g.limit.Store(limit)
+	return g
+}
 
 // acquire takes n, and waits until that fits. One that is larger than the whole
 // budget passes alone. It fails only with the context's cause.
 func (g *gate) acquire(ctx context.Context, n int64, c class) error {
-	g.mu.Lock()
-	if g.idle() && g.fits(n) {
-		g.used += n
-		g.mu.Unlock()
+	if g.try(n) {
 		return nil
 	}
 	w := &queued{n: n, ready: make(chan struct{})}
+	// Who gives back from here on looks for those who wait; what was given back before, grant sees.
+	g.queued.Add(1)
+	g.mu.Lock()
 	g.waiting[c].push(w)
+	g.grant()
 	g.mu.Unlock()
 	select {
 	case <-w.ready:
@@ -65,71 +75,59 @@ func (g *gate) acquire(ctx context.Context, n int64, c class) error {
 	defer g.mu.Unlock()
 	select {
 	case <-w.ready: // granted at the same moment: give it back
-		g.used -= n
+		g.used.Add(-n)
 	default:
 		w.gone = true
+		g.queued.Add(-1)
 	}
 	g.grant()
 	return context.Cause(ctx)
 }
 
 // try takes n if that fits at once and nobody waits.
-func (g *gate) try(n int64) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.idle() || !g.fits(n) {
-		return false
+func (g *gate) try(n int64) bool { return g.queued.Load() == 0 && g.take(n) }
+
+// take takes n if that fits.
+func (g *gate) take(n int64) bool {
+	for {
+		used := g.used.Load()
+		if used != 0 && used+n > g.limit.Load() {
+			return false
+		}
+		if g.used.CompareAndSwap(used, used+n) {
+			return true
+		}
 	}
-	g.used += n
-	return true
 }
 
 // overdraw takes n at once, whether it fits or not.
-func (g *gate) overdraw(n int64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.used += n
-}
+func (g *gate) overdraw(n int64) { g.used.Add(n) }
 
 // release gives n back.
 func (g *gate) release(n int64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.used -= n
-	if g.used < 0 {
+	if g.used.Add(-n) < 0 {
 		panic("replicator: more was given back to a budget than was taken")
 	}
-	g.grant()
+	if g.queued.Load() > 0 {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.grant()
+	}
 }
 
 // resize changes the budget. What is taken beyond it stays taken.
 func (g *gate) resize(limit int64) {
+	g.limit.Store(limit)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.limit = limit
 	g.grant()
 }
 
 // inUse gives what is taken.
-func (g *gate) inUse() int64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.used
-}
-
-func (g *gate) fits(n int64) bool { return g.used+n <= g.limit || g.used == 0 }
-
-func (g *gate) idle() bool {
-	for c := range g.waiting {
-		if g.waiting[c].peek() != nil {
-			return false
-		}
-	}
-	return true
-}
+func (g *gate) inUse() int64 { return g.used.Load() }
 
 // grant serves those who wait, in order, while the next one fits: a large one
-// at the head is never overtaken by small ones for ever.
+// at the head is never overtaken by small ones for ever. The caller holds mu.
 func (g *gate) grant() {
 	for {
 		c := fresh
@@ -137,11 +135,11 @@ func (g *gate) grant() {
 			c = backlog
 		}
 		w := g.waiting[c].peek()
-		if w == nil || !g.fits(w.n) {
+		if w == nil || !g.take(w.n) {
 			return
 		}
 		g.waiting[c].pop()
-		g.used += w.n
+		g.queued.Add(-1)
 		if c == backlog {
 			g.streak = 0
 		} else {

@@ -41,6 +41,9 @@ type lane struct {
 	gone     chan struct{} // closed when it is broken
 	moved    atomic.Int64  // Unix ns: when the stream last took something
 
+	mu      sync.Mutex
+	carried carried // of new data, for the carrier
+
 	// One writer at a time. A channel, because it is held while the path takes
 	// nothing: under virtual time who waits for a mutex stops the clock.
 	baton  chan struct{} // capacity 1
@@ -70,6 +73,9 @@ func (ls *lanes) pin(ctx context.Context, s *sending) error {
 		l = ls.make(stream, s.kind)
 		ls.open = append(ls.open, l)
 		ls.readers.Go(func() { ls.hear(l) })
+		if s.kind == fresh {
+			ls.readers.Go(l.carry)
+		}
 	}
 	defer ls.mu.Unlock()
 	if l == nil { // others open the first ones just now
@@ -89,6 +95,7 @@ func (ls *lanes) pin(ctx context.Context, s *sending) error {
 func (ls *lanes) make(stream *quic.Stream, kind class) *lane {
 	l := &lane{link: ls.conn.link, kind: kind, stream: stream, gone: make(chan struct{}), baton: make(chan struct{}, 1)}
 	l.writer = wire.NewWriter(l, true)
+	l.carried.init()
 	p := &ls.conn.pool
 	l.progress = func(n int) {
 		l.moved.Store(time.Now().UnixNano())
@@ -233,23 +240,30 @@ func (l *lane) give(b []byte) (n int, err error) {
 }
 
 // write sends frames and flushes them. It blocks while the peer or the path
-// takes nothing, until the connection ends.
-func (l *lane) write(frames ...wire.Frame) error {
+// takes nothing, until the connection ends; little of new data goes to the carrier
+// instead, who then has gone up to a number.
+func (l *lane) write(frames ...wire.Frame) (number uint64, err error) {
+	if number, ok := l.gather(frames); ok {
+		return number, nil
+	}
 	l.baton <- struct{}{}
 	defer func() { <-l.baton }()
+	if l.unload() != nil {
+		return 0, errLane
+	}
 	if l.kind == fresh {
 		l.link.precedence.begin()
 		defer l.link.precedence.end()
 	}
 	for _, f := range frames {
 		if l.writer.Write(f) != nil {
-			return errLane
+			return 0, errLane
 		}
 	}
 	if l.writer.Flush() != nil {
-		return errLane
+		return 0, errLane
 	}
-	return nil
+	return 0, nil
 }
 
 // inbox holds the answers that a session has not looked at yet.

@@ -36,6 +36,17 @@ func (l *ledger) reserve(n int64) {
 	l.reserved += n
 }
 
+// cover has at least n bytes reserved. A batch that is larger than what was asked for is
+// read all the same, and others wait at once for what it takes.
+func (l *ledger) cover(n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if over := n - l.reserved; over > 0 {
+		l.budget.overdraw(over)
+		l.reserved += over
+	}
+}
+
 // send moves a batch from what is reserved to what is under way. A batch larger
 // than what was reserved for it overdraws the budget: one that is larger than
 // a whole read would never get through otherwise.

@@ -30,7 +30,8 @@ type link struct {
 
 	counters counters
 	state    upState
-	judging  *gate // one connection at a time asks for the place of another
+	judging  *gate       // one connection at a time asks for the place of another
+	passes   atomic.Bool // some edge may carry lives of other logs; see mayRelay
 
 	mu sync.Mutex
 	linkPolicy
@@ -134,6 +135,7 @@ func (l *link) setPolicy(p linkPolicy) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.linkPolicy = p
+	l.notePasses()
 	l.setRates(p.out)
 	switch {
 	case l.conn != nil:
@@ -175,6 +177,7 @@ func (l *link) adopt(c *conn) error {
 	l.begin(c.data)
 	if c.rebuilt && !l.rebuilt { // the policy that says so is just being taken over
 		l.rebuilt = true
+		l.notePasses()
 		l.refresh()
 	}
 	l.conn, c.adopted, l.theirPauses = c, time.Now(), nil

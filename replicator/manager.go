@@ -41,6 +41,8 @@ type Manager struct {
 
 	endpoint *endpoint // set by Run before anything uses it
 
+	list atomic.Pointer[[]*link] // those of links, by name
+
 	mark region.TopicsMark // of the topics that links know; follow's own
 
 	mu      sync.Mutex
@@ -271,11 +273,13 @@ func (m *Manager) alive(topics []topicInfo) []topicInfo {
 func (m *Manager) add(ctx context.Context, l *link) {
 	ctx, l.stop = context.WithCancelCause(ctx)
 	m.links[l.name] = l
+	m.listed()
 	m.strays.Go(func() { l.run(ctx) })
 }
 
 func (m *Manager) drop(l *link) {
 	delete(m.links, l.name)
+	m.listed()
 	l.stop(errNoEdge)
 	l.setPolicy(linkPolicy{})
 	l.setSources(nil, nil)
@@ -289,6 +293,12 @@ func (m *Manager) sorted() []*link {
 	}
 	slices.SortFunc(links, func(a, b *link) int { return strings.Compare(string(a.name), string(b.name)) })
 	return links
+}
+
+// listed shows the links to those who do not take mu. The caller holds mu.
+func (m *Manager) listed() {
+	links := m.sorted()
+	m.list.Store(&links)
 }
 
 // edgesBetween gives the edges from self to peer and back, by scope.
@@ -307,21 +317,29 @@ func edgesBetween(edges []configstore.Edge, self, peer rhumb.RegionName) (out, i
 }
 
 // noticed has flows of a partition started where they sleep, because a session of
-// flow by saw that something of it may leave.
-func (m *Manager) noticed(by *flow) { m.wakeFlows(by.source.ref, by) }
-
-// grew has the sessions of a partition that grew started where they sleep.
-func (m *Manager) grew(s *source) { m.wakeFlows(s.ref, nil) }
-
-func (m *Manager) wakeFlows(ref rhumb.PartitionRef, by *flow) {
-	st, ok := m.cfg.Region.State(ref)
-	if !ok {
+// flow by saw that something of it may leave, in a log with a last own record. It takes no
+// lock that all sessions share where there is nobody else to wake.
+func (m *Manager) noticed(by *flow, ownLast rhumb.Offset) {
+	alone := !by.source.copied && by.source.closed == nil && !by.barren(ownLast) && !by.link.passes.Load()
+	if links := m.list.Load(); alone && links != nil && len(*links) == 1 {
 		return
 	}
-	m.mu.Lock()
-	links := m.sorted()
-	m.mu.Unlock()
-	for _, l := range links {
-		l.wake(ref, &st, by)
+	m.wakeFlows(by.source.ref, by, alone)
+}
+
+// grew has the sessions of a partition that grew started where they sleep.
+func (m *Manager) grew(s *source) { m.wakeFlows(s.ref, nil, false) }
+
+// wakeFlows wakes those of a partition. alone: on its own link none is to wake but flow by.
+func (m *Manager) wakeFlows(ref rhumb.PartitionRef, by *flow, alone bool) {
+	st, ok := m.cfg.Region.State(ref)
+	links := m.list.Load()
+	if !ok || links == nil {
+		return
+	}
+	for _, l := range *links {
+		if !alone || l != by.link {
+			l.wake(ref, &st, by)
+		}
 	}
 }

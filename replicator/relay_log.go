@@ -19,6 +19,8 @@ type originLog interface {
 	borders(from, to rhumb.Offset) ([]rhumb.Offset, error)
 	// progress grows whenever the partition has something new to send, of any life.
 	progress() rhumb.Offset
+	// bytesPerOffset is the mean of what is kept.
+	bytesPerOffset() float64
 }
 
 // relayLog reads this region's copy of another region's life. Its records have other
@@ -35,6 +37,7 @@ type relayLog struct {
 	gaps    []session.Gap
 	known   uint64 // gap records of the partition that gaps was made from
 	out     rhumb.Offset
+	mean    float64
 
 	// The watermark that may leave, and a later one that waits until all that was
 	// in the log when it was seen is flushed.
@@ -49,6 +52,8 @@ func newRelayLog(f *flow) *relayLog {
 }
 
 func (l *relayLog) progress() rhumb.Offset { return l.out }
+
+func (l *relayLog) bytesPerOffset() float64 { return l.mean }
 
 // state gives the partition's state and the copy's watermark.
 func (l *relayLog) state() (partitionState, dedup.Watermark, error) {
@@ -81,7 +86,7 @@ func (l *relayLog) snapshot(ctx context.Context) (session.Source, error) {
 	if err != nil {
 		return session.Source{}, err
 	}
-	l.out = lastOut(&st)
+	l.out, l.mean = lastOut(&st), meanBytes(&st)
 	l.advance(&st, w)
 	if !l.started {
 		if err := l.fixStart(ctx, &st, w); err != nil {

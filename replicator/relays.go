@@ -66,6 +66,15 @@ func (l *link) relays(base *source, e configstore.Edge, st *partitionState, by *
 // mayRelay reports whether an edge may carry lives of other logs.
 func (l *link) mayRelay(e configstore.Edge) bool { return l.rebuilt || e.Brings(len(l.gone) > 0) }
 
+// notePasses shows whether any edge does. The caller holds mu.
+func (l *link) notePasses() {
+	passes := false
+	for _, e := range l.out {
+		passes = passes || l.mayRelay(e)
+	}
+	l.passes.Store(passes)
+}
+
 // wake is called when a partition has something that may leave, of any life; by is
 // the flow that saw it, nil if none did: then also flows that rest go on at once.
 func (l *link) wake(ref rhumb.PartitionRef, st *partitionState, by *flow) {

@@ -44,12 +44,14 @@ type sending struct {
 	opened func() // called when it knows where to start, or failed to
 
 	// For the watchdog.
-	moved   atomic.Int64 // Unix ns of the last progress
-	waiting atomic.Bool  // for a budget or a turn
-	writing atomic.Bool  // on the lane
-	busy    atomic.Bool  // something is not confirmed, or the start not found
+	moved   atomic.Int64  // Unix ns of the last progress
+	waiting atomic.Bool   // for a budget or a turn
+	writing atomic.Bool   // on the lane
+	given   atomic.Uint64 // number of what the lane's carrier got last
+	busy    atomic.Bool   // something is not confirmed, or the start not found
 
 	// Owned by run.
+	asks    int // bytes to take from the budget for the next read; see nextRead
 	limiter *limiter
 	slot    func() // gives back the right to have read, nil if there is none
 	actions []session.Action
@@ -65,7 +67,7 @@ type sending struct {
 }
 
 func newSending(f *flow, c *conn, opened func()) *sending {
-	s := &sending{flow: f, conn: c, opened: opened, inbox: newInbox(), waiter: region.NewWaiter()}
+	s := &sending{flow: f, conn: c, opened: opened, inbox: newInbox(), waiter: region.NewWaiter(), asks: leastRead}
 	s.limiter = f.limiter()
 	s.progress()
 	s.busy.Store(true)
@@ -125,7 +127,7 @@ func (s *sending) leave(err error) {
 	s.flow.machine.Close(code, "")
 	for _, a := range s.flow.machine.Actions() {
 		if a.Do == session.DoSend {
-			_ = s.lane.write(a.Frame) // a broken lane tells the peer as well
+			_, _ = s.lane.write(a.Frame) // a broken lane tells the peer as well
 		}
 	}
 }
@@ -139,7 +141,7 @@ func (s *sending) look(ctx context.Context) (session.Source, error) {
 	}
 	if out := log.progress(); out > s.seen {
 		s.seen = out
-		s.flow.link.m.noticed(s.flow)
+		s.flow.link.m.noticed(s.flow, src.OwnLast)
 	}
 	s.barren = s.flow.barren(src.OwnLast)
 	if src.Head > s.head || s.grown.IsZero() {
@@ -313,7 +315,7 @@ func (s *sending) read(ctx context.Context, r session.Read) error {
 		if err != nil {
 			return err
 		}
-		r.MaxBytes = s.limiter.chunk(r.MaxBytes)
+		r.MaxBytes = s.limiter.chunk(min(r.MaxBytes, max(s.asks, s.expected(&r))))
 		return s.ledger.budget.acquire(ctx, int64(r.MaxBytes), s.flow.class)
 	})
 	if err != nil {
@@ -321,6 +323,11 @@ func (s *sending) read(ctx context.Context, r session.Read) error {
 	}
 	s.ledger.reserve(int64(r.MaxBytes))
 	result := s.flow.log().messages(ctx, r)
+	if result.Err == nil {
+		got := bytesOf(&result)
+		s.ledger.cover(int64(got))
+		s.asks = nextRead(s.asks, got, s.flow.link.m.cfg.Limits.Read, result.Complete)
+	}
 	if err := s.judge(ctx, &result); err != nil {
 		return err
 	}
@@ -344,16 +351,20 @@ func (s *sending) write(ctx context.Context, actions []session.Action) (n int, e
 		n++
 	}
 	if batches > 0 {
-		if err := s.turn(ctx, size); err != nil {
+		done, err := s.turn(ctx, size)
+		if err != nil {
 			return 0, err
 		}
-		defer s.flow.link.turns[s.kind].release(1)
+		defer done()
 	}
 	s.used = s.used || batches > 0
 	s.account()
 	s.writing.Store(true)
-	err = s.lane.write(s.frames...)
+	number, err := s.lane.write(s.frames...)
 	s.writing.Store(false)
+	if number > 0 {
+		s.given.Store(number)
+	}
 	clear(s.frames)
 	if err != nil {
 		return 0, err
@@ -376,21 +387,32 @@ func (s *sending) account() {
 	}
 }
 
-// turn waits until the link is this session's.
-func (s *sending) turn(ctx context.Context, size int) error {
-	return s.wait(func() error {
-		if err := s.flow.atLimit(func() (bool, error) { return s.limiter.wait(ctx, int64(size)) }); err != nil {
+// turn waits until the link is this session's; done says that it is another's. Little
+// of new data needs no turn: it waits for nobody (see carry.go), unless the link has a rate.
+func (s *sending) turn(ctx context.Context, size int) (done func(), err error) {
+	l := s.flow.link
+	gate := l.turns[s.kind]
+	free := s.kind == fresh && size <= carriedGroup && l.m.cfg.Limits.Rate == 0
+	if free && s.limiter.limit.Load() == 0 {
+		return func() {}, nil
+	}
+	err = s.wait(func() error {
+		if err := s.flow.atLimit(func() (bool, error) { return s.limiter.wait(ctx, int64(size)) }); err != nil || free {
 			return err
 		}
-		if err := s.flow.link.turns[s.kind].acquire(ctx, 1, s.flow.class); err != nil {
+		if err := gate.acquire(ctx, 1, s.flow.class); err != nil {
 			return err
 		}
-		if _, err := s.flow.link.pace.wait(ctx, int64(size)); err != nil {
-			s.flow.link.turns[s.kind].release(1)
+		if _, err := l.pace.wait(ctx, int64(size)); err != nil {
+			gate.release(1)
 			return err
 		}
 		return nil
 	})
+	if free {
+		return func() {}, err
+	}
+	return func() { gate.release(1) }, err
 }
 
 // wait marks a time in which the session cannot be expected to send.
@@ -410,7 +432,7 @@ func (s *sending) wait(blocked func() error) error {
 // that it is writing: the stream takes nothing.
 func (s *sending) stuck(now time.Time, after time.Duration) (stuck, lane bool) {
 	last := s.moved.Load()
-	lane = s.writing.Load()
+	lane = s.writing.Load() || s.given.Load() > s.lane.carried.gone.Load()
 	if lane {
 		last = max(last, s.lane.moved.Load())
 	}

@@ -21,9 +21,12 @@ type sourceLog struct {
 	open    bool             // see session.Source.FloorOpen
 	agreed  dedup.ChainPoint // up to here the destination has it under earlier lives
 	out     rhumb.Offset     // see originLog.progress
+	mean    float64          // see originLog.bytesPerOffset
 }
 
 func (l *sourceLog) progress() rhumb.Offset { return l.out }
+
+func (l *sourceLog) bytesPerOffset() float64 { return l.mean }
 
 // snapshot gives what the sender needs to know of the log now.
 func (l *sourceLog) snapshot(ctx context.Context) (session.Source, error) {
@@ -31,7 +34,7 @@ func (l *sourceLog) snapshot(ctx context.Context) (session.Source, error) {
 	if err != nil {
 		return session.Source{}, err
 	}
-	l.out = lastOut(&st)
+	l.out, l.mean = lastOut(&st), meanBytes(&st)
 	if !l.started {
 		if err := l.fixStart(ctx, &st); err != nil {
 			return session.Source{}, err

@@ -38,6 +38,7 @@ type Sender struct {
 	opened bool // the base's prologue is written
 	spread bool // there are several strands, or were
 	heads  [headSize]byte
+	small  []byte // room for a small piece with its head
 
 	mu      sync.Mutex
 	pending []*Strand     // added, not begun
@@ -171,11 +172,18 @@ func (s *Sender) piece(b []byte) (int, error) {
 	b = b[:min(len(b), s.base.size)]
 	began := time.Now()
 	s.next(len(b), false).put(s.heads[:])
-	if err := s.direct(s.heads[:]); err != nil {
-		return 0, err
+	first, rest := s.heads[:], b
+	if len(b) <= leastPiece { // to copy it costs less than another write
+		s.small = append(append(s.small[:0], s.heads[:]...), b...)
+		first, rest = s.small, nil
 	}
-	if err := s.direct(b); err != nil {
-		return 0, err
+	for _, part := range [][]byte{first, rest} {
+		if len(part) == 0 {
+			continue
+		}
+		if err := s.direct(part); err != nil {
+			return 0, err
+		}
 	}
 	s.base.learn(len(b), time.Since(began), MaxPiece)
 	return len(b), nil
