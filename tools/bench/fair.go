@@ -11,7 +11,7 @@ import (
 
 const (
 	// fairSteps of fairStep are counted, while both links have more than goes through.
-	fairSteps = 4
+	fairSteps = 6
 	fairStep  = 5 * time.Second
 	// fairAfter is what they get to find their rates, after all is produced.
 	fairAfter = 5 * time.Second
