@@ -3,6 +3,7 @@ package broker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -49,11 +50,24 @@ func (b *Broker) Ensure(ctx context.Context, t rhumb.Topic, create bool) (TopicI
 	return info, err
 }
 
+// internalTopics are the names of topics in which Kafka keeps its own state. A region has
+// none of them, since it keeps such state beside the data; yet Kafka's clients and tools
+// know the names, hide such topics and leave them alone, so nobody may have one.
+var internalTopics = map[rhumb.TopicName]bool{
+	"__consumer_offsets": true, "__transaction_state": true, "__share_group_state": true, "__cluster_metadata": true,
+}
+
+// ErrInternalTopic refuses to create a topic under a name that is Kafka's own.
+var ErrInternalTopic = errors.New("prohibited")
+
 // CheckTopic reports what would stop CreateTopic, without creating anything.
 // Zero partitions mean the default.
 func (b *Broker) CheckTopic(spec TopicSpec) (TopicSpec, error) {
 	if err := spec.Topic.Validate(); err != nil {
 		return spec, err
+	}
+	if internalTopics[spec.Topic.Name] {
+		return spec, rhumb.Errorf(rhumb.KindInvalid, "Creation of internal topic %s is %w.", spec.Topic.Name, ErrInternalTopic)
 	}
 	if b.cfg.Policy != nil {
 		if err := b.cfg.Policy.CheckTopic(spec.Topic); err != nil {

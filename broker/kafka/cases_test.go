@@ -28,7 +28,7 @@ func p56OldMessageSetsAreRefused(t *testing.T, h *harness) {
 	for magic := range byte(2) {
 		set := bytes.Repeat([]byte{0}, 80)
 		set[11], set[16] = 68, magic
-		if p := h.produced("t", 3, set); p.ErrorCode != codeUnsupportedForFormat {
+		if p := h.produced("t", 3, set); p.ErrorCode != codeInvalidRecord {
 			t.Errorf("magic %d: %+v", magic, p)
 		}
 	}

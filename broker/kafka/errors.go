@@ -94,7 +94,8 @@ const (
 //
 // Retriable kinds have retriable codes. A write that finds no space gets the
 // storage error, which clients retry after a look at the metadata. A message of
-// another format than magic 2 is of kind unsupported.
+// magic 0 or 1 is an invalid record, as Kafka 4 says since it dropped those (KIP-724), and
+// one of a magic that never was is corrupt.
 var byKind = map[rhumb.Kind][scopes]int16{
 	rhumb.KindInternal:        {codeUnknownServerError, codeUnknownServerError, codeUnknownServerError, codeUnknownServerError},
 	rhumb.KindInvalid:         {codeInvalidRecord, codeInvalidRequest, codeInvalidRequest, codeInvalidRequest},
@@ -159,6 +160,8 @@ func codeOf(in scope, err error) int16 {
 		return own.code
 	case errors.Is(err, broker.ErrTimestamp):
 		return codeInvalidTimestamp
+	case errors.Is(err, broker.ErrInternalTopic) && in != scopeAdmin:
+		return codeInvalidTopic
 	case errors.Is(err, region.ErrPartitionLimit), errors.Is(err, broker.ErrNamespaceLimit), errors.Is(err, broker.ErrStandby), errors.Is(err, broker.ErrShut):
 		// None is a question of who asks. Of a policy violation clients show the
 		// message, and give the record back at once; with an authorization error Java's

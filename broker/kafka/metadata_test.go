@@ -47,6 +47,25 @@ func TestP105CodesOfMissingAndBadTopics(t *testing.T) {
 	}
 }
 
+// Names of Kafka's internal topics are not created by the way either: neither by looking for
+// them nor by writing to them.
+func TestInternalTopicsAreNotCreatedByTheWay(t *testing.T) {
+	h := start(t)
+	for _, name := range []string{"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"} {
+		req := metadataRequest(name)
+		req.AllowAutoTopicCreation = true
+		if got := ask[*kmsg.MetadataResponse](h.dial(), req).Topics[0]; got.ErrorCode != codeInvalidTopic {
+			t.Errorf("%q: %+v", name, got)
+		}
+		if got := ask[*kmsg.MetadataResponse](h.dial(), metadataRequest(name)).Topics[0]; got.ErrorCode != codeUnknownTopicOrPartition {
+			t.Errorf("%q without creation: %+v", name, got)
+		}
+	}
+	if all := h.region.Topics(); len(all) != 0 {
+		t.Errorf("created: %+v", all)
+	}
+}
+
 // A topic that Metadata creates can be written at once, with no retry.
 func TestP103AutoCreatedTopicIsUsable(t *testing.T) {
 	h := start(t, func(b *broker.Config, _ *Config) { b.Partitions = 3 })
@@ -128,6 +147,11 @@ func TestCreateTopicsRefusals(t *testing.T) {
 		"replicas":     {func(t *kmsg.CreateTopicsRequestTopic) { t.ReplicationFactor = 3 }, codeInvalidReplicationFactor},
 		"name":         {func(t *kmsg.CreateTopicsRequestTopic) { t.Topic = ".." }, codeInvalidTopic},
 		"exists":       {func(t *kmsg.CreateTopicsRequestTopic) { t.Topic = "there" }, codeTopicAlreadyExists},
+		"offsets":      {func(t *kmsg.CreateTopicsRequestTopic) { t.Topic = "__consumer_offsets" }, codeInvalidRequest},
+		"transactions": {func(t *kmsg.CreateTopicsRequestTopic) { t.Topic = "__transaction_state" }, codeInvalidRequest},
+		"shares":       {func(t *kmsg.CreateTopicsRequestTopic) { t.Topic = "persistent://public/default/__share_group_state" }, codeInvalidRequest},
+		"quorum":       {func(t *kmsg.CreateTopicsRequestTopic) { t.Topic = "__cluster_metadata" }, codeInvalidRequest},
+		"like one":     {func(t *kmsg.CreateTopicsRequestTopic) { t.Topic = "__consumer_offsets_" }, 0},
 		"policy":       {func(t *kmsg.CreateTopicsRequestTopic) { t.Topic = "persistent://a/b/c" }, codePolicyViolation},
 		"config":       {func(t *kmsg.CreateTopicsRequestTopic) { t.Configs = config("retention.ms", "soon") }, codeInvalidConfig},
 		"config range": {func(t *kmsg.CreateTopicsRequestTopic) { t.Configs = config("max.message.bytes", "-5") }, codeInvalidConfig},

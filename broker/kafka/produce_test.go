@@ -52,7 +52,11 @@ func TestProduceRefusals(t *testing.T) {
 		batch   []byte
 		code    int16
 	}{
-		"P56 magic 1":                 {"t", 9, changed(func(b []byte) { b[16] = 1 }), codeUnsupportedForFormat},
+		"P56 magic 1":                 {"t", 9, changed(func(b []byte) { b[16] = 1 }), codeInvalidRecord},
+		"magic 0":                     {"t", 9, changed(func(b []byte) { b[16] = 0 }), codeInvalidRecord},
+		"magic 3":                     {"t", 9, changed(func(b []byte) { b[16] = 3 }), codeCorruptMessage},
+		"magic 5":                     {"t", 3, changed(func(b []byte) { b[16] = 5 }), codeCorruptMessage},
+		"negative magic":              {"t", 9, changed(func(b []byte) { b[16] = 0xfe }), codeCorruptMessage},
 		"no batch":                    {"t", 9, nil, codeInvalidRecord},
 		"cut":                         {"t", 9, one.Bytes()[:70], codeCorruptMessage},
 		"two batches":                 {"t", 9, append(one.Bytes(), one.Bytes()...), codeInvalidRecord},

@@ -95,15 +95,20 @@ func BatchMagic(b []byte) int {
 }
 
 // CheckBatch reads and checks one whole batch, which must be all of b: magic,
-// CRC, counts and codec. It does not decompress or look at records.
+// CRC, counts and codec. Old formats are of kind invalid, what has no format's magic is
+// corrupt, as Kafka 4 tells them apart. It does not decompress or look at records.
 func CheckBatch(b []byte) (BatchHeader, error) { return checkBatch(b, false) }
 
 // CheckThinned is CheckBatch for a batch that may have fewer records than offsets.
 func CheckThinned(b []byte) (BatchHeader, error) { return checkBatch(b, true) }
 
 func checkBatch(b []byte, thinned bool) (BatchHeader, error) {
-	if m := BatchMagic(b); m != 2 {
-		return BatchHeader{}, rhumb.Errorf(rhumb.KindUnsupported, "record batch: magic %d, only 2 is accepted", m)
+	switch m := BatchMagic(b); m {
+	case 2:
+	case 0, 1, -1: // formats that there were before Kafka 0.11 (KIP-724), or too short for any
+		return BatchHeader{}, rhumb.Errorf(rhumb.KindInvalid, "record batch: magic %d, only 2 is accepted", m)
+	default: // no format has it: these bytes are something else
+		return BatchHeader{}, rhumb.Errorf(rhumb.KindCorrupt, "record batch: magic %d, only 2 is accepted", m)
 	}
 	h, err := ParseBatch(b)
 	switch {
