@@ -80,6 +80,7 @@ func (m *machine) measureShares(ctx context.Context, l line, streams []*stream) 
 	}
 	meter := m.startMeter()
 	var got [2]int64
+	worst := 1.0
 	last := [2]int64{streams[0].reader.count(), streams[1].reader.count()}
 	for range fairSteps {
 		if err := pause(ctx, fairStep); err != nil {
@@ -94,6 +95,7 @@ func (m *machine) measureShares(ctx context.Context, l line, streams []*stream) 
 				return fmt.Errorf("region %d had all records before the time was up", i+1)
 			}
 		}
+		worst = min(worst, evenness(step))
 		fmt.Printf("%s: %d and %d records/s\n", l.name, step[0]/int64(fairStep.Seconds()), step[1]/int64(fairStep.Seconds()))
 	}
 	r, err := meter.stop(got[0]+got[1], lineSize)
@@ -108,9 +110,14 @@ func (m *machine) measureShares(ctx context.Context, l line, streams []*stream) 
 		r.Received += st.check.Received
 		r.Refused += st.refused
 	}
-	r.Share = float64(min(got[0], got[1])) / float64(max(got[0], got[1], 1))
-	fmt.Printf("%s: the smaller of the two got %.2f of the larger\n", l.name, r.Share)
+	r.Share, r.WorstShare = evenness(got), worst
+	fmt.Printf("%s: the smaller of the two got %.2f of the larger, %.2f in the worst %s\n", l.name, r.Share, worst, fairStep)
 	return m.report(l.name+" copy", r)
+}
+
+// evenness is what the smaller of two is of the larger.
+func evenness(of [2]int64) float64 {
+	return float64(min(of[0], of[1])) / float64(max(of[0], of[1], 1))
 }
 
 // pause waits, unless ctx ends.

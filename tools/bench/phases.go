@@ -45,7 +45,11 @@ type result struct {
 	Refused int64     `json:"refused"`                 // records whose answer was an error
 	Lost    int64     `json:"lost"`                    // did not come before the time was up
 	Level   float64   `json:"level_after_s,omitempty"` // after a cut line was back: until nothing came late any more
-	Share   float64   `json:"smaller_by_larger,omitempty"`
+
+	// Of two links that share a line: what the smaller is of the larger, and that in
+	// the step where they differed most.
+	Share      float64 `json:"smaller_by_larger,omitempty"`
+	WorstShare float64 `json:"smaller_by_larger_worst_5s,omitempty"`
 	*checker
 
 	lastLate time.Time // when a record came last that was late

@@ -15,7 +15,7 @@ import (
 // cell is the median of a system's runs of a phase.
 type cell struct {
 	rate, mb, p50, p99, cpu, client, rss float64
-	level, share                         float64
+	level, share, worst                  float64
 	runs                                 int
 	wrong                                bool // in one of them something was lost, repeated, disordered or refused
 }
@@ -99,7 +99,7 @@ func printRows(w io.Writer, phase string, systems []string, cells map[string]cel
 		row("level again after, s", "%.1f", func(c cell) []any { return []any{c.level} })
 	}
 	if have(func(c cell) float64 { return c.share }) {
-		row("the smaller of the two by the larger", "%.2f", func(c cell) []any { return []any{c.share} })
+		row("the smaller of the two by the larger, in the worst 5 s", "%.2f, %.2f", func(c cell) []any { return []any{c.share, c.worst} })
 	}
 	row("CPU s/GB: servers, clients", "%.1f, %.1f", func(c cell) []any { return []any{c.cpu, c.client} })
 	if !overLine {
@@ -128,6 +128,7 @@ func median(runs []result) cell {
 		rss:    of(func(r *result) float64 { return r.RSS }),
 		level:  of(func(r *result) float64 { return r.Level }),
 		share:  of(func(r *result) float64 { return r.Share }),
+		worst:  of(func(r *result) float64 { return r.WorstShare }),
 	}
 }
 

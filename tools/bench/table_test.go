@@ -52,7 +52,7 @@ func TestTableShowsMediansAndFaults(t *testing.T) {
 func TestTableHasLinesInTheirOrder(t *testing.T) {
 	file := resultsFile(t, []result{
 		{System: "rhumb", Phase: "80ms/cut live", P50: 41, P99: 60_000, Level: 2.5, checker: &checker{}},
-		{System: "rhumb", Phase: "20ms copy", Rate: 1000, MB: 1, Share: 0.95, checker: &checker{}},
+		{System: "rhumb", Phase: "20ms copy", Rate: 1000, MB: 1, Share: 0.95, WorstShare: 0.5, checker: &checker{}},
 		{System: "kafka", Phase: "20ms copy", Rate: 10, MB: 0.01, Lost: 3, checker: &checker{}},
 	})
 	var out strings.Builder
@@ -64,7 +64,7 @@ func TestTableHasLinesInTheirOrder(t *testing.T) {
 		"| 80ms/cut live, p50 / p99 ms | 41.0 / 60000.0 | – |",
 		"| 80ms/cut live, level again after, s | 2.5 | – |",
 		"| 20ms copy, records/s (MB/s) | 1000 (1.0) | 10 (0.0) (!) |",
-		"| 20ms copy, the smaller of the two by the larger | 0.95 | 0.00 (!) |",
+		"| 20ms copy, the smaller of the two by the larger, in the worst 5 s | 0.95, 0.50 | 0.00, 0.00 (!) |",
 	} {
 		_, after, ok := strings.Cut(rest, want)
 		if !ok {
