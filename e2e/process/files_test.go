@@ -23,7 +23,7 @@ func TestConnectionsLeaveFilesToTheRegion(t *testing.T) {
 	case few:
 		t.Skipf("this process may have %d files open, and opens 1,600 connections (%v)", have.Cur, err)
 	}
-	m := start(&Mesh{t: t, limits: smallLimits, files: 300}, []rhumb.RegionName{"us", "eu"})
+	m := start(&Mesh{t: t, limits: smallLimits, before: func(*Region) string { return "ulimit -n 300" }}, []rhumb.RegionName{"us", "eu"})
 	m.create("us", "orders", 2)
 	m.create("us", "large", 1)
 	tr := m.Produce("orders", 2, 1)

@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -63,11 +62,11 @@ func Launch(t testing.TB, env []string, args ...string) *Process {
 	return launch(t, exec.Command(Binary(t), args...), env, args)
 }
 
-// LaunchWithFiles is Launch for a process that may have few files open.
-func LaunchWithFiles(t testing.TB, files int, args ...string) *Process {
+// LaunchAfter is Launch for a process that a line of shell prepares, such as a lower
+// limit of something.
+func LaunchAfter(t testing.TB, line string, args ...string) *Process {
 	t.Helper()
-	limited := fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, files)
-	return launch(t, exec.Command("sh", append([]string{"-c", limited, Binary(t)}, args...)...), nil, args)
+	return launch(t, exec.Command("sh", append([]string{"-c", line + ` && exec "$0" "$@"`, Binary(t)}, args...)...), nil, args)
 }
 
 func launch(t testing.TB, cmd *exec.Cmd, env, args []string) *Process {

@@ -36,7 +36,7 @@ type Mesh struct {
 	begin  time.Time
 	relays map[string]*relay.Relay // by "a-b"
 	limits string                  // of the regions' files
-	files  int                     // that a process may have open; 0: as this one
+	before func(*Region) string    // a line of shell that each process starts with, nil: none
 }
 
 // smallLimits make files end, and what is read leave memory, with little data.
@@ -216,8 +216,8 @@ func (m *Mesh) writeLinks(b *strings.Builder, r *Region) {
 func (m *Mesh) launch(r *Region) {
 	m.t.Helper()
 	r.lives++
-	if m.files > 0 {
-		r.running = LaunchWithFiles(m.t, m.files, "server", "--config", r.Config)
+	if m.before != nil {
+		r.running = LaunchAfter(m.t, m.before(r), "server", "--config", r.Config)
 	} else {
 		r.running = Launch(m.t, nil, "server", "--config", r.Config)
 	}
