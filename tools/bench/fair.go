@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// fairSteps of fairStep are counted, while both links have more than goes through.
-	fairSteps = 6
+	// fairSteps of fairStep are looked at, while both links have more than goes through.
+	// The second half of them is counted: until then they find their shares.
+	fairSteps = 12
 	fairStep  = 5 * time.Second
 	// fairAfter is what they get to find their rates, after all is produced.
 	fairAfter = 5 * time.Second
@@ -79,10 +80,10 @@ func (m *machine) measureShares(ctx context.Context, l line, streams []*stream) 
 		return err
 	}
 	meter := m.startMeter()
-	var got [2]int64
+	var all, got [2]int64
 	worst := 1.0
 	last := [2]int64{streams[0].reader.count(), streams[1].reader.count()}
-	for range fairSteps {
+	for n := range fairSteps {
 		if err := pause(ctx, fairStep); err != nil {
 			return err
 		}
@@ -90,7 +91,10 @@ func (m *machine) measureShares(ctx context.Context, l line, streams []*stream) 
 		for i, st := range streams {
 			now := st.reader.count()
 			step[i], last[i] = now-last[i], now
-			got[i] += step[i]
+			all[i] += step[i]
+			if n >= fairSteps/2 {
+				got[i] += step[i]
+			}
 			if now == st.load.total {
 				return fmt.Errorf("region %d had all records before the time was up", i+1)
 			}
@@ -98,7 +102,7 @@ func (m *machine) measureShares(ctx context.Context, l line, streams []*stream) 
 		worst = min(worst, evenness(step))
 		fmt.Printf("%s: %d and %d records/s\n", l.name, step[0]/int64(fairStep.Seconds()), step[1]/int64(fairStep.Seconds()))
 	}
-	r, err := meter.stop(got[0]+got[1], lineSize)
+	r, err := meter.stop(all[0]+all[1], lineSize)
 	if err != nil {
 		return err
 	}
@@ -111,7 +115,8 @@ func (m *machine) measureShares(ctx context.Context, l line, streams []*stream) 
 		r.Refused += st.refused
 	}
 	r.Share, r.WorstShare = evenness(got), worst
-	fmt.Printf("%s: the smaller of the two got %.2f of the larger, %.2f in the worst %s\n", l.name, r.Share, worst, fairStep)
+	fmt.Printf("%s: the smaller of the two got %.2f of the larger in the last %s, %.2f in the worst %s\n",
+		l.name, r.Share, fairSteps/2*fairStep, worst, fairStep)
 	return m.report(l.name+" copy", r)
 }
 

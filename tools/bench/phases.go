@@ -46,8 +46,8 @@ type result struct {
 	Lost    int64     `json:"lost"`                    // did not come before the time was up
 	Level   float64   `json:"level_after_s,omitempty"` // after a cut line was back: until nothing came late any more
 
-	// Of two links that share a line: what the smaller is of the larger, and that in
-	// the step where they differed most.
+	// Of two links that share a line: what the smaller is of the larger in the last half
+	// minute, and in the five seconds in which they differed most.
 	Share      float64 `json:"smaller_by_larger,omitempty"`
 	WorstShare float64 `json:"smaller_by_larger_worst_5s,omitempty"`
 	*checker

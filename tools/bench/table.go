@@ -99,7 +99,7 @@ func printRows(w io.Writer, phase string, systems []string, cells map[string]cel
 		row("level again after, s", "%.1f", func(c cell) []any { return []any{c.level} })
 	}
 	if have(func(c cell) float64 { return c.share }) {
-		row("the smaller of the two by the larger, in the worst 5 s", "%.2f, %.2f", func(c cell) []any { return []any{c.share, c.worst} })
+		row("the smaller of the two by the larger in the last 30 s, in the worst 5 s", "%.2f, %.2f", func(c cell) []any { return []any{c.share, c.worst} })
 	}
 	row("CPU s/GB: servers, clients", "%.1f, %.1f", func(c cell) []any { return []any{c.cpu, c.client} })
 	if !overLine {
