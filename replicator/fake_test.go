@@ -283,6 +283,11 @@ func (r *fakeRegion) signal(ref rhumb.PartitionRef) {
 	}
 }
 
+func (r *fakeRegion) Ends(ref rhumb.PartitionRef) (region.Ends, bool) {
+	st, ok := r.State(ref)
+	return region.Ends{LogStart: st.LogStart, OwnFloor: st.OwnFloor, OwnLast: st.OwnLast, Flushed: st.Flushed}, ok
+}
+
 func (r *fakeRegion) State(ref rhumb.PartitionRef) (partitionState, bool) {
 	r.asked.Add(1)
 	r.mu.Lock()

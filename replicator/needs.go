@@ -58,6 +58,8 @@ type Topics interface {
 // [Source.NewLife] wait.
 type Source interface {
 	State(rhumb.PartitionRef) (region.PartitionState, bool)
+	// Ends gives of it what sums over all partitions need.
+	Ends(rhumb.PartitionRef) (region.Ends, bool)
 	// ReadOrigin gives whole batches of one origin life whose last origin offset is at
 	// least From, in order, whose local offset is below Limit: at least one, however
 	// large it is. The zero life stands for all own records.

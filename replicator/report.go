@@ -11,24 +11,60 @@ import (
 // Status gives a picture of all links, by name. It costs a look at each
 // partition, and a read of one batch for each that has a backlog.
 func (m *Manager) Status() Status {
-	m.mu.Lock()
-	links := m.sorted()
-	m.mu.Unlock()
+	s := m.status()
+	for _, l := range m.byName() {
+		s.Links = append(s.Links, l.report(s.At))
+	}
+	return s
+}
+
+// status gives what Status says beside the links.
+func (m *Manager) status() Status {
 	s := Status{At: time.Now(), Region: m.cfg.Self.Name,
 		SendBytesLimit: m.cfg.Limits.SendBudget, ReceiveBytesLimit: m.cfg.Limits.ReceiveBudget}
-	for _, l := range links {
+	for _, l := range m.byName() {
 		s.SendBytes += l.send.inUse()
 		s.ReceiveBytes += l.receive.inUse()
-		s.Links = append(s.Links, l.report(s.At))
 	}
 	s.Origins = m.origins.report(m, s.At)
 	return s
+}
+
+// byName gives the links.
+func (m *Manager) byName() []*link {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sorted()
 }
 
 // Origins is that part of [Manager.Status]: what several paths lead from.
 func (m *Manager) Origins() []OriginStatus { return m.origins.report(m, time.Now()) }
 
 func (l *link) report(now time.Time) LinkStatus {
+	s := l.figures(now)
+	if conn := l.connection(); conn != nil {
+		s.Inbound = conn.inbound.report()
+	}
+	for _, f := range l.allFlows() {
+		s.Partitions = append(s.Partitions, f.report(now))
+	}
+	s.Sums = SumsOf(s.Partitions)
+	slices.SortFunc(s.Partitions, func(a, b PartitionStatus) int {
+		return cmp.Or(cmp.Compare(a.Topic.String(), b.Topic.String()), cmp.Compare(a.Partition, b.Partition),
+			cmp.Compare(a.Origin, b.Origin))
+	})
+	return s
+}
+
+// connection gives the one that the link has, nil if none.
+func (l *link) connection() *conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conn
+}
+
+// figures gives what is to say of a link beside its partitions.
+func (l *link) figures(now time.Time) LinkStatus {
 	n := &l.counters
 	s := LinkStatus{Peer: l.name, Number: l.number,
 		ConnectionsLost: n.lostConnections.Load(),
@@ -45,10 +81,6 @@ func (l *link) report(now time.Time) LinkStatus {
 	s.Twice, s.Second = l.twice(now), l.second()
 	s.Pauses, s.PeerPauses = l.pauses, l.theirPauses
 	conn := l.conn
-	flows := make([]*flow, 0, len(l.flows))
-	for _, f := range l.flows {
-		flows = append(flows, f)
-	}
 	l.mu.Unlock()
 	if conn != nil {
 		s.Software = conn.software
@@ -60,17 +92,9 @@ func (l *link) report(now time.Time) LinkStatus {
 		s.RTT = conn.qc.ConnectionStats().SmoothedRTT
 		s.ClockOffset, s.ClockAt = conn.control.clockOffset()
 		s.SendRate, s.ReceiveRate = conn.rates.get()
-		s.Inbound = conn.inbound.report()
 		s.Unmade = conn.settler.unmade()
 		s.Correction = conn.correction()
 	}
-	for _, f := range flows {
-		s.Partitions = append(s.Partitions, f.report(now))
-	}
-	slices.SortFunc(s.Partitions, func(a, b PartitionStatus) int {
-		return cmp.Or(cmp.Compare(a.Topic.String(), b.Topic.String()), cmp.Compare(a.Partition, b.Partition),
-			cmp.Compare(a.Origin, b.Origin))
-	})
 	return s
 }
 

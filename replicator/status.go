@@ -160,6 +160,8 @@ type LinkStatus struct {
 	Pauses     []Pause `json:"pauses,omitempty"`
 	PeerPauses []Pause `json:"peer_pauses,omitempty"`
 
+	Sums Sums `json:"-"` // of Partitions, of which [Manager.Sums] gives none
+
 	Partitions []PartitionStatus `json:"partitions"`
 	Inbound    []InboundStatus   `json:"inbound"`
 }

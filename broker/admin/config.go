@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/version"
+	"github.com/rhumbmq/rhumb/region"
 )
 
 // Limits that are not settings. They are listed in docs/limits.md.
@@ -59,6 +60,10 @@ type Config struct {
 	ConfigStore ConfigStore
 	// Links gives the links' state. Nil: the region has none.
 	Links func() []Link
+	// LinkSums gives the same without partitions, for who needs none. Nil: Links does.
+	LinkSums func() []Link
+	// Sums adds up the region's topics. Nil: they are asked for one by one.
+	Sums func() region.Sums
 	// Paths gives the origins that can come to the region over several paths. Nil: there
 	// are none.
 	Paths func() []OriginPaths

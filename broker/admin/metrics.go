@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/rhumbmq/rhumb/region"
 )
 
 // metrics is the node's registry. Labels come from small, fixed sets: routes,
@@ -75,10 +77,8 @@ func (c *nodeCollector) Collect(out chan<- prometheus.Metric) {
 	gauge("rhumb_ready", "1 while the node takes requests.", truth(h.Ready))
 	gauge("rhumb_health_problems", "Named problems of the node now.", float64(len(h.Problems)))
 	c.logs(gauge)
-	if c.s.cfg.Links != nil {
-		for _, l := range c.s.cfg.Links() {
-			c.link(l, emit)
-		}
+	for _, l := range c.s.linkSums() {
+		c.link(l, emit)
 	}
 	for _, source := range c.s.cfg.Metrics {
 		source(emit)
@@ -86,25 +86,45 @@ func (c *nodeCollector) Collect(out chan<- prometheus.Metric) {
 }
 
 func (c *nodeCollector) logs(gauge func(name, help string, v float64, labels ...string)) {
-	var partitions, open, bytes, gaps float64
-	topics := c.s.cfg.Topics.Topics()
+	sum := c.s.sums()
+	gauge("rhumb_topics", "Topics of the region.", float64(sum.Topics))
+	gauge("rhumb_partitions", "Partitions of the region.", float64(sum.Partitions))
+	gauge("rhumb_partitions_open", "Partitions that are open on this node.", float64(sum.Open))
+	gauge("rhumb_log_bytes", "Bytes of the batches that are kept.", float64(sum.Bytes))
+	gauge("rhumb_gap_records", "Gap records that are kept: ranges of records that will never come.", float64(sum.Gaps))
+}
+
+// sums adds up the region's topics.
+func (s *Server) sums() (sum region.Sums) {
+	if s.cfg.Sums != nil {
+		return s.cfg.Sums()
+	}
+	topics := s.cfg.Topics.Topics()
+	sum.Topics = len(topics)
 	for _, t := range topics {
 		for _, p := range t.Partitions {
-			partitions++
-			st, there := c.s.cfg.Logs.State(p.Ref)
+			sum.Partitions++
+			st, there := s.cfg.Logs.State(p.Ref)
 			if !p.Ready || !there {
 				continue
 			}
-			open++
-			bytes += float64(st.Bytes)
-			gaps += float64(len(c.s.cfg.Logs.Gaps(p.Ref)))
+			sum.Open++
+			sum.Bytes += st.Bytes
+			sum.Gaps += uint64(len(s.cfg.Logs.Gaps(p.Ref)))
 		}
 	}
-	gauge("rhumb_topics", "Topics of the region.", float64(len(topics)))
-	gauge("rhumb_partitions", "Partitions of the region.", partitions)
-	gauge("rhumb_partitions_open", "Partitions that are open on this node.", open)
-	gauge("rhumb_log_bytes", "Bytes of the batches that are kept.", bytes)
-	gauge("rhumb_gap_records", "Gap records that are kept: ranges of records that will never come.", gaps)
+	return sum
+}
+
+// linkSums gives the links, with or without their partitions.
+func (s *Server) linkSums() []Link {
+	switch {
+	case s.cfg.LinkSums != nil:
+		return s.cfg.LinkSums()
+	case s.cfg.Links != nil:
+		return s.cfg.Links()
+	}
+	return nil
 }
 
 // linkStates are the states of a link that each have a series from the start. A

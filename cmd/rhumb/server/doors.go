@@ -165,7 +165,7 @@ func (s *Server) openAdmin(context.Context) error {
 			Topics: live, Logs: live, Data: live, Users: s.accounts(),
 			Documents: broker.Documents{View: s.room.view, By: s.writer()}, ConfigStore: s.room.view,
 			Members: members{broker.Documents{View: s.room.view, By: s.writer()}, s}, Drain: s.drain,
-			Links: s.links, Paths: s.paths, Divergence: s.divergence(), LinkControl: s.linkControl(), AutoCreate: s.cfg.Kafka.AutoCreate, Regions: s.regions, Edges: s.edges, Health: s.health,
+			Links: s.links, LinkSums: s.linkSums, Sums: s.room.region.Sums, Paths: s.paths, Divergence: s.divergence(), LinkControl: s.linkControl(), AutoCreate: s.cfg.Kafka.AutoCreate, Regions: s.regions, Edges: s.edges, Health: s.health,
 			Metrics: s.metrics(), Tokens: s.in.tokens, Hosts: slices.Clone(s.cfg.Admin.Hosts),
 			StopGrace: time.Second, Logger: s.log, MaxConnections: config.OwnFiles(config.FilesLimit()) / 4,
 		}

@@ -50,6 +50,7 @@ func TestLinkStateIsTheGravest(t *testing.T) {
 		for _, s := range c.states {
 			l.Partitions = append(l.Partitions, replicator.PartitionStatus{State: s})
 		}
+		l.Sums = replicator.SumsOf(l.Partitions)
 		if got := linkState(l); got != c.want {
 			t.Errorf("%v: %s, want %s", c.states, got, c.want)
 		}

@@ -39,7 +39,7 @@ func (s *Server) health() admin.Health {
 		h.Ready = false
 	}
 	if s.room.links != nil {
-		st := s.room.links.Status()
+		st := s.room.links.Sums()
 		for _, l := range st.Links {
 			linkProblems(l, problem)
 		}
@@ -55,33 +55,46 @@ func (s *Server) links() []admin.Link {
 	}
 	var out []admin.Link
 	for _, l := range s.room.links.Status().Links {
-		a := admin.Link{
-			Peer: l.Peer, PeerNumber: l.Number, State: linkState(l), Since: l.Since, Address: l.Remote, RTT: l.RTT,
-			LastError: l.LastError, LastErrorAt: l.LastErrorAt, DivergedTries: int64(l.DivergedTries), Version: l.Software, Heard: l.Heard,
-			Pauses: pauses(l.Pauses), PeerPauses: pauses(l.PeerPauses),
-			Path: admin.LinkPath{Connections: l.Connections, ConnectionsMost: l.ConnectionsMost, ConnectionsLost: int64(l.ConnectionsLost),
-				Loss: l.Loss, Goodput: l.Goodput, FECMode: l.Correction.Mode, FEC: l.Correction.Code, FECLoss: l.Correction.Loss,
-				FECRecovered: int64(l.Correction.Recovered), FECRecoveredHere: int64(l.Correction.RecoveredHere),
-				FECParityBytes: int64(l.Correction.ParityBytes)},
-			Out: admin.Flow{Bytes: int64(l.SentBytes), Records: int64(l.SentRecords), BytesPerSecond: l.SendRate, Rewinds: int64(l.Rewinds)},
-			In:  admin.Flow{Bytes: int64(l.ReceivedBytes), Records: int64(l.ReceivedRecords), BytesPerSecond: l.ReceiveRate, LagRecords: unknown, LagBytes: unknown, Lag: unknown},
-		}
+		a := linkFigures(l)
 		for _, p := range l.Partitions {
 			a.Partitions = append(a.Partitions, outbound(s.room.self.Number, p))
-			if p.Apart != nil {
-				a.Diverged++
-			}
-			if p.Refused != nil {
-				a.Refused++
-			}
 		}
-		a.Out.LagRecords, a.Out.LagBytes, a.Out.Lag = sumLag(l.Partitions)
 		for _, p := range l.Inbound {
 			a.Partitions = append(a.Partitions, inbound(l.Number, p))
 		}
 		out = append(out, a)
 	}
 	return out
+}
+
+// linkSums is links without the partitions.
+func (s *Server) linkSums() []admin.Link {
+	if s.room.links == nil {
+		return nil
+	}
+	var out []admin.Link
+	for _, l := range s.room.links.Sums().Links {
+		out = append(out, linkFigures(l))
+	}
+	return out
+}
+
+// linkFigures gives what is to say of a link beside its partitions.
+func linkFigures(l replicator.LinkStatus) admin.Link {
+	a := admin.Link{
+		Peer: l.Peer, PeerNumber: l.Number, State: linkState(l), Since: l.Since, Address: l.Remote, RTT: l.RTT,
+		LastError: l.LastError, LastErrorAt: l.LastErrorAt, Version: l.Software, Heard: l.Heard,
+		Diverged: l.Sums.Diverged, Refused: l.Sums.Refused,
+		Pauses: pauses(l.Pauses), PeerPauses: pauses(l.PeerPauses),
+		Path: admin.LinkPath{Connections: l.Connections, ConnectionsMost: l.ConnectionsMost, ConnectionsLost: int64(l.ConnectionsLost),
+			Loss: l.Loss, Goodput: l.Goodput, FECMode: l.Correction.Mode, FEC: l.Correction.Code, FECLoss: l.Correction.Loss,
+			FECRecovered: int64(l.Correction.Recovered), FECRecoveredHere: int64(l.Correction.RecoveredHere),
+			FECParityBytes: int64(l.Correction.ParityBytes)},
+		Out: admin.Flow{Bytes: int64(l.SentBytes), Records: int64(l.SentRecords), BytesPerSecond: l.SendRate, Rewinds: int64(l.Rewinds)},
+		In:  admin.Flow{Bytes: int64(l.ReceivedBytes), Records: int64(l.ReceivedRecords), BytesPerSecond: l.ReceiveRate, LagRecords: unknown, LagBytes: unknown, Lag: unknown},
+	}
+	a.Out.LagRecords, a.Out.LagBytes, a.Out.Lag = sumLag(&l.Sums)
+	return a
 }
 
 // unknown is a figure that nobody can tell.
@@ -96,22 +109,17 @@ func lagOf(p *replicator.PartitionStatus) (records, bytes int64, age time.Durati
 	return p.Lag.Records, p.Lag.Bytes, p.Lag.Age
 }
 
-// sumLag adds up partitions. Sums with something unknown in them are unknown; the age
-// is the greatest of those that are known, if one of them has something to send.
-func sumLag(all []replicator.PartitionStatus) (records, bytes int64, age time.Duration) {
-	told := true
-	for i := range all {
-		r, b, a := lagOf(&all[i])
-		told = told && r != unknown
-		records, bytes, age = records+r, bytes+b, max(age, a)
-	}
+// sumLag gives what a link's partitions are behind. Sums with something unknown in them
+// are unknown; the age is the greatest of those that are known, if one of them has
+// something to send.
+func sumLag(all *replicator.Sums) (records, bytes int64, age time.Duration) {
 	switch {
-	case told:
-		return records, bytes, age
-	case age == 0:
-		age = unknown
+	case all.Unknown == 0:
+		return all.Lag.Records, all.Lag.Bytes, all.Lag.Age
+	case all.Lag.Age == 0:
+		return unknown, unknown, unknown
 	}
-	return unknown, unknown, age
+	return unknown, unknown, all.Lag.Age
 }
 
 // severity orders the states of partitions: a link shows the gravest.
@@ -129,8 +137,8 @@ func linkState(l replicator.LinkStatus) string {
 		return string(replicator.SessionPaused)
 	}
 	worst := 0
-	for _, p := range l.Partitions {
-		worst = max(worst, slices.Index(severity, p.State))
+	for state := range l.Sums.States {
+		worst = max(worst, slices.Index(severity, state))
 	}
 	if worst <= slices.Index(severity, replicator.SessionIdle) {
 		return string(replicator.SessionIdle)
@@ -195,7 +203,7 @@ func (s *Server) metrics() []func(emit func(admin.Metric)) {
 		gauge("rhumb_region_shards_leading", "Shards that this node leads.", float64(reg.Leading))
 		gauge("rhumb_region_append_in_flight_bytes", "Batches between a request or link and the log.", float64(reg.InFlight))
 		if s.room.links != nil {
-			st := s.room.links.Status()
+			st := s.room.links.Sums()
 			gauge("rhumb_link_send_budget_used_bytes", "Data sent on links and not confirmed.", float64(st.SendBytes))
 			gauge("rhumb_link_receive_budget_used_bytes", "Data received on links and not stored yet.", float64(st.ReceiveBytes))
 			pathMetrics(st.Origins, emit)

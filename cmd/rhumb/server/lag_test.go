@@ -83,7 +83,8 @@ func TestSumOfLags(t *testing.T) {
 		{[]replicator.PartitionStatus{none, asked}, unknown, unknown, unknown},
 		{[]replicator.PartitionStatus{asked, asked, known}, unknown, unknown, time.Second},
 	} {
-		if records, bytes, age := sumLag(c.all); records != c.records || bytes != c.bytes || age != c.age {
+		sums := replicator.SumsOf(c.all)
+		if records, bytes, age := sumLag(&sums); records != c.records || bytes != c.bytes || age != c.age {
 			t.Errorf("%+v: %d records, %d bytes, %s", c.all, records, bytes, age)
 		}
 	}

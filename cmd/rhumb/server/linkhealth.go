@@ -3,9 +3,7 @@ package server
 import (
 	"time"
 
-	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/replicator"
-	"github.com/rhumbmq/rhumb/replicator/wire"
 )
 
 // linkProblems tells what of a link needs a person: no connection, and partitions
@@ -28,22 +26,12 @@ func linkProblems(l replicator.LinkStatus, problem func(part, state, format stri
 	}
 	pausedProblems(l, problem)
 	unmadeProblems(l, problem)
-	apart := map[rhumb.Partition]bool{}
-	refused, example := 0, replicator.PartitionStatus{}
-	for _, p := range l.Partitions {
-		if p.Refused != nil && p.Refused.Code == wire.CodeInvalid { // others are what the policy there says
-			refused, example = refused+1, p
-		}
-		if p.Apart != nil {
-			apart[rhumb.Partition{Topic: p.Topic, Index: p.Partition}] = true
-		}
+	if n := l.Sums.Apart; n > 0 {
+		problem(part, string(replicator.SessionDiverged), "nothing flows in %d partitions: the logs of the two regions differ; see 'rhumb link diverged' and 'rhumb link resolve'", n)
 	}
-	if len(apart) > 0 {
-		problem(part, string(replicator.SessionDiverged), "nothing flows in %d partitions: the logs of the two regions differ; see 'rhumb link diverged' and 'rhumb link resolve'", len(apart))
-	}
-	if refused > 0 {
+	if n, example := l.Sums.Invalid, &l.Sums.Example; n > 0 {
 		problem(part, string(replicator.SessionRefused), "it does not take what comes next of %d partitions, such as offset %d of partition %d of %s: %s; nothing flows there until it does. 'rhumb link retry' tries at once, 'rhumb link skip' leaves it out",
-			refused, example.Refused.At, example.Partition, example.Topic.Short(), example.Refused.Text)
+			n, example.Refused.At, example.Partition, example.Topic.Short(), example.Refused.Text)
 	}
 }
 

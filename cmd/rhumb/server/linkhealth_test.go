@@ -39,6 +39,7 @@ func TestLinkProblems(t *testing.T) {
 	} {
 		var got [][2]string
 		c.link.Peer, c.link.Since = "eu", time.Unix(1, 0)
+		c.link.Sums = replicator.SumsOf(c.link.Partitions)
 		linkProblems(c.link, func(part, state, format string, args ...any) {
 			if part != "link eu" {
 				t.Errorf("%s: part %q", c.name, part)

@@ -84,7 +84,7 @@ func (s *Server) isSecond() bool {
 	if s.room.links == nil {
 		return false
 	}
-	for _, l := range s.room.links.Status().Links {
+	for _, l := range s.room.links.Sums().Links {
 		if l.Second {
 			return true
 		}

@@ -1,0 +1,122 @@
+package replicator
+
+import (
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/replicator/wire"
+)
+
+// Sums is what a link's partitions are together.
+type Sums struct {
+	// Lag adds up those of which it is known; the age is the greatest. Unknown counts the
+	// others that have something.
+	Lag     Lag
+	Unknown int
+	States  map[SessionState]int // flows by state
+	// Diverged counts flows whose destination differs, Apart the partitions that have
+	// such; Refused those of which the destination does not take what comes next, Invalid
+	// those of them in which it finds fault with the records themselves, as in Example.
+	Diverged, Apart  int
+	Refused, Invalid int
+	Example          PartitionStatus
+
+	apart map[rhumb.Partition]bool
+}
+
+// Sums gives a picture of all links without their partitions: [LinkStatus.Sums] has
+// what they are together. It costs a short look at each flow, and nothing of what
+// [Manager.Status] makes for each.
+func (m *Manager) Sums() Status {
+	s := m.status()
+	for i, l := range m.byName() {
+		s.Links = append(s.Links, l.figures(s.At))
+		sums := &s.Links[i].Sums
+		for _, f := range l.allFlows() {
+			f.addTo(sums, s.At)
+		}
+	}
+	return s
+}
+
+// SumsOf adds up partitions.
+func SumsOf(all []PartitionStatus) (s Sums) {
+	for i := range all {
+		s.add(&all[i])
+	}
+	return s
+}
+
+// allFlows lists the flows of a link.
+func (l *link) allFlows() []*flow {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	flows := make([]*flow, 0, len(l.flows))
+	for _, f := range l.flows {
+		flows = append(flows, f)
+	}
+	return flows
+}
+
+// addTo adds the flow to what all are together.
+func (f *flow) addTo(s *Sums, now time.Time) {
+	if state, still := f.still(); still {
+		s.state(state)
+		return
+	}
+	p := f.report(now)
+	s.add(&p)
+}
+
+// still reports whether all of the flow's log is confirmed and nothing is the matter
+// with it, and in which state it is: so it is with most of tens of thousands.
+func (f *flow) still() (SessionState, bool) {
+	if f.source.copied || f.source.closed != nil {
+		return "", false
+	}
+	f.mu.Lock()
+	st := &f.status
+	state, confirmed := st.state, st.confirmed
+	plain := st.known && st.apart == nil && st.refused == nil && st.leftOut == nil && st.settledOn == nil
+	f.mu.Unlock()
+	if !plain {
+		return "", false
+	}
+	// After the flow: what is confirmed grows behind the log's end.
+	ends, ok := f.link.m.cfg.Region.Ends(f.source.ref)
+	return state, ok && min(ends.OwnLast, ends.Flushed-1) <= max(confirmed, ends.OwnFloor, f.source.from-1)
+}
+
+func (s *Sums) state(state SessionState) {
+	if s.States == nil {
+		s.States = map[SessionState]int{}
+	}
+	s.States[state]++
+}
+
+// add adds a partition.
+func (s *Sums) add(p *PartitionStatus) {
+	s.state(p.State)
+	if p.Lag.Known || p.Lag.Records == 0 {
+		s.Lag.Records += p.Lag.Records
+		s.Lag.Bytes += p.Lag.Bytes
+		s.Lag.Age = max(s.Lag.Age, p.Lag.Age)
+	} else {
+		s.Unknown++
+	}
+	if p.Apart != nil {
+		s.Diverged++
+		if s.apart == nil {
+			s.apart = map[rhumb.Partition]bool{}
+		}
+		s.apart[rhumb.Partition{Topic: p.Topic, Index: p.Partition}] = true
+		s.Apart = len(s.apart)
+	}
+	if p.Refused != nil {
+		s.Refused++
+		if p.Refused.Code == wire.CodeInvalid { // others are what the policy there says
+			s.Invalid++
+			s.Example = *p
+		}
+	}
+}
