@@ -178,7 +178,7 @@ func (c *Client) unreachable(ctx context.Context, method string, err error) erro
 	case errors.Is(ctx.Err(), context.Canceled):
 		return rhumb.Errorf(rhumb.KindUnavailable, "%w before the admin API at %s had answered%s", errInterrupted, c.base, perhaps)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return rhumb.Errorf(rhumb.KindTimeout, "%w: the admin API at %s has not answered%s", errTimeout, c.base, perhaps)
+		return rhumb.Errorf(rhumb.KindTimeout, "%w: the admin API at %s has not answered; the region hangs, which its log may explain, or needs longer%s", errTimeout, c.base, perhaps)
 	}
 	hint := "is the region running, and is this its address?"
 	var authority x509.UnknownAuthorityError

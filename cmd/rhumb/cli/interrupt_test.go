@@ -65,7 +65,7 @@ func TestTimeoutEndsACommand(t *testing.T) {
 	url, _ := silent(t)
 	for _, args := range [][]string{{"topic", "list"}, {"topic", "delete", "orders"}, {"verify", "us", "eu"}} {
 		code, errOut := runIn(t.Context(), append(args, "--addr", url, "--timeout", "50ms")...)
-		if code != exitUnknown || !strings.Contains(errOut, "the time is over: the admin API at "+url+" has not answered") {
+		if code != exitUnknown || !strings.Contains(errOut, "the time is over: the admin API at "+url+" has not answered; the region hangs") {
 			t.Errorf("%v: exit code %d: %s", args, code, errOut)
 		}
 	}
