@@ -326,3 +326,49 @@ func TestRebuiltRegionsAreLeftInPeace(t *testing.T) {
 		}
 	})
 }
+
+// TestI8LagOfAStandbyIsASecondOld: what a source shows of a life that its peer takes over
+// another path is what the peer had a moment ago, also while producers go on: it does not
+// grow for seconds and fall again.
+func TestI8LagOfAStandbyIsASecondOld(t *testing.T) {
+	inBubble(t, relay.Settings{Delay: 20 * time.Millisecond}, diamondNames, func(ms *mesh) {
+		ms.policy.edges = diamond()
+		ms.start()
+		ms.ready("us")
+		ms.nodes["us"].produce(orders, 0, 1, 100)
+		ms.brings("us", 20*time.Second, "eu", "ap", "sa")
+		standby := func() (lag Lag, from rhumb.RegionName) {
+			for _, name := range []rhumb.RegionName{"eu", "ap"} {
+				for _, p := range ms.nodes[name].link("sa").Partitions {
+					if p.State == SessionStandby {
+						return p.Lag, name
+					}
+				}
+			}
+			return lag, ""
+		}
+		ms.until("a path stands by", time.Minute, func() bool { _, from := standby(); return from != "" })
+		for i := range 1200 { // two minutes of ten records a second
+			ms.nodes["us"].produce(orders, 0, 1, 100)
+			ms.pass(100 * time.Millisecond)
+			lag, from := standby()
+			if i > 100 && from != "" && (lag.Age > 2500*time.Millisecond || lag.Records > 25) {
+				ms.t.Fatalf("after %d records %s says that sa lacks %+v", i, from, lag)
+			}
+		}
+		ms.idle(30 * time.Second)
+	})
+}
+
+// TestOffersOfManyAreRarer bounds what lives that stand by cost, however many they are.
+func TestOffersOfManyAreRarer(t *testing.T) {
+	for n, want := range map[int]time.Duration{0: time.Second, 99: time.Second, 100: 2 * time.Second, 399: 4 * time.Second, 100_000: 5 * time.Second} {
+		l := &link{standing: map[*flow]struct{}{}}
+		for range n {
+			l.standing[&flow{}] = struct{}{}
+		}
+		if got := l.offersEvery(); got != want {
+			t.Errorf("%d stand by: offered each %s, want %s", n, got, want)
+		}
+	}
+}

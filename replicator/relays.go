@@ -9,11 +9,19 @@ import (
 	"github.com/rhumbmq/rhumb/replicator/session"
 )
 
-// Pauses between two offers of a life that the peer takes over another path.
+// Pauses between two offers of a life that the peer takes over another path. The answer to
+// an offer is all that tells how far the peer is, so the lag of a life that grows is as old
+// as the last one: a second, unless more than offersAtOnce of them per second would be needed.
 const (
 	offerPause     = time.Second
 	offerPauseMost = 5 * time.Second
+	offersAtOnce   = 100
 )
+
+// offersEvery is the longest pause between two offers of a life. The caller holds mu.
+func (l *link) offersEvery() time.Duration {
+	return min(offerPauseMost, offerPause*time.Duration(1+len(l.standing)/offersAtOnce))
+}
 
 // standby is what a link keeps of a flow that the peer refused since another path
 // brings the life. Guarded by link.mu.
@@ -144,7 +152,7 @@ func (f *flow) stand(st session.Status) {
 	l := f.link
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if f.standby.pause = min(2*f.standby.pause, offerPauseMost); served || f.standby.pause == 0 {
+	if f.standby.pause = min(2*f.standby.pause, l.offersEvery()); served || f.standby.pause == 0 {
 		f.standby.pause = offerPause
 	}
 	f.standby.on, f.standby.next = true, time.Now().Add(f.standby.pause)
