@@ -99,6 +99,9 @@ func (m *machine) measureShares(ctx context.Context, l line, streams []*stream) 
 				return fmt.Errorf("region %d had all records before the time was up", i+1)
 			}
 		}
+		if step[0]+step[1] == 0 {
+			return fmt.Errorf("nothing came for %s", fairStep)
+		}
 		worst = min(worst, evenness(step))
 		fmt.Printf("%s: %d and %d records/s\n", l.name, step[0]/int64(fairStep.Seconds()), step[1]/int64(fairStep.Seconds()))
 	}
