@@ -39,6 +39,9 @@ type Config struct {
 	// Direct lets large writes of the log pass the system's page cache by, and reads of
 	// what was written so: both take less of the processor.
 	Direct bool
+	// ProbeDirect has Direct only where it pays, as a trial at each start says
+	// ([vfs.FS.TryDirect]); Events.LogWrites tells what came out.
+	ProbeDirect bool
 	// FlushInterval is how long interval durability waits. Default 50 ms.
 	FlushInterval time.Duration
 	// FileSize is the length of a log file in bytes. Default 64 MiB.
@@ -87,6 +90,7 @@ type Config struct {
 // from any goroutine and must not block.
 type Events struct {
 	TailCut     func(file uint64, position, bytes int64) // torn end of the log was cut at start
+	LogWrites   func(direct bool, why error)             // at start: whether Direct is on, and why not if a trial said no
 	Settled     func(file uint64, batches uint64)        // a log file got its index
 	Removed     func(file uint64)                        // a log file was deleted by retention
 	CopyForward func(shard rhumb.ShardID, entries int)   // a stuck shard's entries were copied

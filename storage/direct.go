@@ -69,7 +69,7 @@ func (s *Store) blocksAhead(file uint64, from, to, size int64) bool {
 func (s *Store) runFromBlocks(p rhumb.PartitionID, refs []index.Ref, raw [][]byte) bool {
 	first, last := &refs[0], &refs[len(refs)-1]
 	from, to := int64(first.Pos), int64(last.Pos)+int64(last.Size)
-	data, held, ok := s.blocks.Get(first.File, from, to, false)
+	data, held, ok := s.blocks.Get(first.File, from, to, blocks.Short)
 	if !ok {
 		return false
 	}
@@ -92,8 +92,8 @@ func (s *Store) distrust(file uint64) { s.blocks.Forget(file) }
 
 // placeInBlocks gives a batch by its place in the cache of blocks; it is false where that
 // does not have it whole. Its CRC is compared as that of one in a file.
-func (s *Store) placeInBlocks(p rhumb.PartitionID, r *index.Ref) (Stored, bool) {
-	data, held, ok := s.blocks.Get(r.File, int64(r.Pos), int64(r.Pos)+int64(r.Size), true)
+func (s *Store) placeInBlocks(p rhumb.PartitionID, r *index.Ref, use blocks.Use) (Stored, bool) {
+	data, held, ok := s.blocks.Get(r.File, int64(r.Pos), int64(r.Pos)+int64(r.Size), use)
 	if !ok {
 		return Stored{}, false
 	}

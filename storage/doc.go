@@ -93,7 +93,9 @@
 //   - space: looks at the free space every second and keeps the reserve.
 //   - state-db: waits for the state database to fail, and closes it then.
 //
-// Package blocks has a few that read ahead, which end by themselves; Close waits for them.
+// What readers are likely to ask for next is prepared by one or two that end when nothing
+// waits, and are waited for by Close and Kill. Package blocks
+// has a few that read ahead, which end by themselves; Close waits for them.
 //
 // # Lock order
 //

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/storage/blocks"
 	"github.com/rhumbmq/rhumb/storage/commitlog"
 	"github.com/rhumbmq/rhumb/storage/index"
 )
@@ -65,10 +66,17 @@ var errRetry = errors.New("storage: view is out of date")
 // log start to the end but those of compaction: another one is of kind corrupt, not
 // an empty result.
 func (sh *Shard) Read(q Query) ([]Stored, error) {
-	get := sh.fetch
-	if q.ByPlace {
-		get = sh.byPlace
+	if !q.ByPlace {
+		return sh.readFrom(q, sh.fetch)
 	}
+	got, err := sh.readFrom(q, sh.byPlace)
+	if err == nil {
+		sh.store.preparer.after(sh, q, got)
+	}
+	return got, err
+}
+
+func (sh *Shard) readFrom(q Query, get getter) ([]Stored, error) {
 	return sh.read(q.Partition, q.MaxBytes, get, func(v *index.View) (next func() (*index.Ref, error), err error) {
 		if q.From < v.Start {
 			return nil, rhumb.Errorf(rhumb.KindOutOfRange, "storage: shard %d partition %d: offset %d is below the log start %d",
@@ -302,7 +310,7 @@ func (sh *Shard) byPlace(p rhumb.PartitionID, refs []index.Ref) ([]Stored, error
 		}
 		if direct != nil && direct[i] {
 			var ok bool
-			if out[i], ok = sh.store.placeInBlocks(p, &refs[i]); ok {
+			if out[i], ok = sh.store.placeInBlocks(p, &refs[i], blocks.Long); ok {
 				continue
 			}
 		}

@@ -28,9 +28,6 @@ func Open(cfg Config) (*Store, error) {
 	s.cache = index.NewCache(cfg.IndexCache)
 	s.compacting.init(cfg.CompactKeys)
 	s.tail.budget = cfg.TailCache
-	if cfg.Direct && cfg.ReadCache > 0 {
-		s.blocks = blocks.New(cfg.ReadCache, s.readBlocks)
-	}
 	s.files.settled = map[uint64]*settledFile{}
 	s.space.fs, s.space.dir, s.space.min, s.space.reserve = cfg.FS, cfg.Dir, cfg.MinFree, cfg.Reserve
 	s.life, s.ended = context.WithCancelCause(context.Background())
@@ -120,6 +117,7 @@ func (s *Store) openParts() (err error) {
 			return err
 		}
 	}
+	s.chooseLogWrites()
 	var report commitlog.Report
 	s.log, report, err = commitlog.Open(commitlog.Config{
 		FS: s.cfg.FS, Dir: s.path(logDir), FileSize: s.cfg.FileSize,
@@ -139,6 +137,24 @@ func (s *Store) openParts() (err error) {
 	})
 	return err
 }
+
+// chooseLogWrites decides for or against Direct, for this run.
+func (s *Store) chooseLogWrites() {
+	var why error
+	if s.cfg.Direct && s.cfg.ProbeDirect {
+		why = s.cfg.FS.TryDirect(s.path(logDir))
+		s.cfg.Direct = why == nil
+	}
+	if s.cfg.Direct && s.cfg.ReadCache > 0 {
+		s.blocks = blocks.New(s.cfg.ReadCache, s.readBlocks)
+	}
+	if s.cfg.Events.LogWrites != nil {
+		s.cfg.Events.LogWrites(s.cfg.Direct, why)
+	}
+}
+
+// Direct tells if large pieces of the log pass the system's page cache by.
+func (s *Store) Direct() bool { return s.cfg.Direct }
 
 // tellCut reports a torn tail.
 func (s *Store) tellCut(r commitlog.Report) {

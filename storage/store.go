@@ -53,6 +53,7 @@ type Store struct {
 	segments   segmentSet
 	checked    checkedSet
 	blocks     *blocks.Cache // nil unless the log is written past the page cache
+	preparer   preparer
 	damage     damageSet
 	compacting compacting
 	// holds counts open snapshot readers: no file is deleted.
@@ -202,6 +203,7 @@ func (s *Store) end(kill bool) error {
 	if wasRunning {
 		<-s.joined
 	}
+	s.preparer.close()
 	if s.blocks != nil {
 		s.blocks.Close()
 	}

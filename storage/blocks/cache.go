@@ -48,6 +48,16 @@ type Cache struct {
 	stats  Stats
 }
 
+// Use says what for blocks are asked for.
+type Use int
+
+// The uses.
+const (
+	Short Use = iota // to copy from
+	Long             // to hold, as for a client that they are sent to: refused while three quarters are in use
+	Early            // for a look before a reader comes: refused while half are in use, or such blocks went unused
+)
+
 type key struct {
 	file  uint64
 	block int64
@@ -94,23 +104,23 @@ func (c *Cache) Stats() Stats {
 }
 
 // Get gives the bytes from from to to of a file, and the blocks that they are in, to be
-// released. It is false if they cannot be had from here. To hold them for long, as for a
-// client that they are sent to, is refused while three quarters are in use.
-func (c *Cache) Get(file uint64, from, to int64, long bool) (data [][]byte, held []*Block, ok bool) {
+// released. It is false if they cannot be had from here.
+func (c *Cache) Get(file uint64, from, to int64, use Use) (data [][]byte, held []*Block, ok bool) {
 	first, last := from/Size, (to-1)/Size
 	held = make([]*Block, 0, last-first+1)
 	var mine []*Block
 	c.mu.Lock()
-	ok = !c.closed && !(long && c.busy() > c.budget*3/4)
+	ok = !c.closed && c.grants(use)
 	for i := first; i <= last && ok; i++ {
 		b := c.m[key{file, i}]
 		if b == nil {
 			if b = c.add(key{file, i}); b != nil {
+				b.unused = use == Early
 				mine = append(mine, b)
 			}
 		} else {
 			c.stats.Hits++
-			c.use(b)
+			c.use(b, use != Early)
 		}
 		if ok = b != nil; ok {
 			held = append(held, b)
@@ -191,13 +201,24 @@ func (c *Cache) giveBack() {
 // busy is how many blocks are in use or on their way.
 func (c *Cache) busy() int { return c.made - len(c.free) - c.idle.Len() }
 
-// use takes a block for a reader.
-func (c *Cache) use(b *Block) {
+// grants tells if there is room for a use.
+func (c *Cache) grants(use Use) bool {
+	switch use {
+	case Long:
+		return c.busy() <= c.budget*3/4
+	case Early:
+		return c.busy() <= c.budget/2 && c.ahead >= mostAhead/2
+	}
+	return true
+}
+
+// use takes a block for a reader, or for one who asks for somebody else.
+func (c *Cache) use(b *Block, reader bool) {
 	if b.refs++; b.idle != nil {
 		c.idle.Remove(b.idle)
 		b.idle = nil
 	}
-	if b.unused {
+	if b.unused && reader {
 		b.unused = false
 		if c.used++; c.used >= 4*mostAhead && c.ahead < mostAhead {
 			c.ahead, c.used = c.ahead+1, 0

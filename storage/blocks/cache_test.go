@@ -86,7 +86,7 @@ func TestReaders(t *testing.T) {
 				for at := int64(0); at < size; {
 					to := min(size, at+1+rng.Int64N(Size*3/2))
 					c.Ahead(file, at, to, size, file+1, size)
-					data, held, ok := c.Get(file, at, to, rng.IntN(2) == 0)
+					data, held, ok := c.Get(file, at, to, Use(rng.IntN(3)))
 					if ok {
 						check(t, file, at, to, data)
 						if rng.IntN(20) == 0 {
@@ -109,7 +109,7 @@ func TestReaders(t *testing.T) {
 	if s := c.Stats(); s.Memory != 0 {
 		t.Errorf("after all is over: %+v", s)
 	}
-	if _, _, ok := c.Get(1, 0, 10, false); ok || c.Ahead(1, 0, 10, size, 0, 0) {
+	if _, _, ok := c.Get(1, 0, 10, Short); ok || c.Ahead(1, 0, 10, size, 0, 0) {
 		t.Error("it gives blocks when it is closed")
 	}
 }
@@ -123,7 +123,7 @@ func TestOneReadForAll(t *testing.T) {
 		var readers sync.WaitGroup
 		for range 5 {
 			readers.Go(func() {
-				data, held, ok := c.Get(1, 100, Size+50, false)
+				data, held, ok := c.Get(1, 100, Size+50, Short)
 				if !ok {
 					t.Error("not there")
 					return
@@ -154,7 +154,7 @@ func TestReadAhead(t *testing.T) {
 				c.Ahead(file, at, to, size, file+1, size)
 				synctest.Wait()
 				before := d.reads.Load()
-				_, held, ok := c.Get(file, at, to, true)
+				_, held, ok := c.Get(file, at, to, Long)
 				if !ok || d.reads.Load() != before {
 					t.Fatalf("file %d at %d waits for the disk: %v", file, at, ok)
 				}
@@ -177,7 +177,7 @@ func TestSlowReaders(t *testing.T) {
 	var pieces [][]byte
 	n := int64(0)
 	for ; ; n++ {
-		data, held, ok := c.Get(1, n*Size, (n+1)*Size, true)
+		data, held, ok := c.Get(1, n*Size, (n+1)*Size, Long)
 		if !ok {
 			break
 		}
@@ -187,7 +187,7 @@ func TestSlowReaders(t *testing.T) {
 		t.Errorf("%d of 32 blocks are held", n)
 	}
 	for i := range int64(100) {
-		data, held, ok := c.Get(2, i*Size, (i+1)*Size, false)
+		data, held, ok := c.Get(2, i*Size, (i+1)*Size, Short)
 		if !ok {
 			t.Fatalf("block %d", i)
 		}
@@ -209,7 +209,7 @@ func TestEnds(t *testing.T) {
 	d := newDisk(1000)
 	c := New(8<<20, d.read)
 	get := func(from, to int64) bool {
-		data, held, ok := c.Get(1, from, to, false)
+		data, held, ok := c.Get(1, from, to, Short)
 		if ok {
 			check(t, 1, from, to, data)
 			Release(held)
@@ -234,7 +234,7 @@ func TestEnds(t *testing.T) {
 	}
 	for range 3 {
 		for i := range int64(100) { // others, so that all of file 1 goes
-			if _, held, ok := c.Get(9+uint64(i), 0, 100, false); ok {
+			if _, held, ok := c.Get(9+uint64(i), 0, 100, Short); ok {
 				Release(held)
 			}
 		}

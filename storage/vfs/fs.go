@@ -10,7 +10,7 @@ import (
 // ErrLocked is wrapped by [FS.Lock] when somebody else holds the lock.
 var ErrLocked = errors.New("vfs: locked by another process")
 
-// ErrNoDirect says that the file system cannot read past its cache.
+// ErrNoDirect says that the file system cannot be read past its cache, or that it does not pay.
 var ErrNoDirect = errors.New("vfs: cannot read past the cache")
 
 // FS is a file system.
@@ -39,6 +39,10 @@ type FS interface {
 	Lock(name string) (io.Closer, error)
 	// DiskUsage tells the space of the disk that holds dir.
 	DiskUsage(dir string) (Usage, error)
+	// TryDirect tells if it pays to pass the page cache by in dir, from a trial there with a
+	// file of its own, which is not left: nil, or why not, which wraps [ErrNoDirect]. That
+	// no trial could be made, as on a full disk, is a reason, too.
+	TryDirect(dir string) error
 }
 
 // File is an open file. ReadAt follows io.ReaderAt.

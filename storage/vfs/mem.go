@@ -24,6 +24,7 @@ type Mem struct {
 	hook     func(op Op) error
 	capacity int64
 	usage    func() (Usage, error)
+	noDirect error
 	ops      int64
 	used     int64 // bytes of all files that have a name or a handle
 	root     *node
@@ -391,4 +392,11 @@ func (m *Mem) DiskUsage(dir string) (Usage, error) {
 		total = 1 << 40
 	}
 	return Usage{Total: uint64(total), Free: uint64(max(total-used, 0))}, nil
+}
+
+// TryDirect is without an error, and without a trial, unless SetNoDirect said one.
+func (m *Mem) TryDirect(string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.noDirect
 }

@@ -65,6 +65,13 @@ func (s *ShortWrite) cause() error {
 	return syscall.EIO
 }
 
+// SetNoDirect is what TryDirect answers from now on.
+func (m *Mem) SetNoDirect(why error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.noDirect = why
+}
+
 // SetHook installs fn, called before each operation without any lock held, so
 // that it may use this Mem, above all CrashClone. If it returns an error, the
 // operation fails with it and has no effect, except: a [ShortWrite] writes a

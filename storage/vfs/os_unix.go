@@ -2,6 +2,11 @@
 
 package vfs
 
+import (
+	"fmt"
+	"runtime"
+)
+
 // WriteVec writes the buffers one by one: a torn row of them is no worse than
 // a torn single write.
 func (f *osFile) WriteVec(off int64, bufs [][]byte) error {
@@ -25,6 +30,9 @@ type osDirect struct{}
 
 // ReadDirect is not there.
 func (f *osFile) ReadDirect(int64, [][]byte) (int64, error) { return 0, ErrNoDirect }
+
+// TryDirect is not tried.
+func (osFS) TryDirect(string) error { return fmt.Errorf("%w on %s", ErrNoDirect, runtime.GOOS) }
 
 // Huge is Aligned.
 func Huge(n int) (b []byte, free func()) { return Aligned(n), func() {} }

@@ -11,6 +11,7 @@ type LogWrites string
 
 // The kinds of writes.
 const (
+	LogWritesAuto   LogWrites = "auto"   // direct where a trial at start says that it pays, else cached
 	LogWritesCached LogWrites = "cached" // through the page cache
 	LogWritesDirect LogWrites = "direct" // past it, and what was written so is read so
 )
@@ -37,7 +38,7 @@ type Config struct {
 	Region        Region      `yaml:"region"`
 	DataDir       string      `yaml:"data_dir" doc:"Directory of everything that the region stores. It belongs to one region of one mesh for ever."`
 	Durability    Durability  `yaml:"durability" doc:"When a write is answered: fsync (flushed to disk), interval (flushed every flush_interval; a power loss takes what was answered since), none."`
-	LogWrites     LogWrites   `yaml:"log_writes" doc:"How the log is written on Linux: cached (through the system's page cache), direct (pieces of 64KiB and more past it, where the file system does that, and large reads of them as well, by way of limits.read_cache: a third less CPU time for writing, but who reads what limits.tail_cache does not hold waits for the disk)."`
+	LogWrites     LogWrites   `yaml:"log_writes" doc:"How the log is written on Linux: cached (through the system's page cache), direct (pieces of 64KiB and more past it, where the file system does that, and large reads of them as well, by way of limits.read_cache: a third less CPU time for writing, but who reads what limits.tail_cache does not hold waits for the disk), auto (direct on ext4 and XFS if a trial in data_dir works at start, else cached; the log and rhumb_storage_log_direct tell which)."`
 	FlushInterval Duration    `yaml:"flush_interval" doc:"How often durability interval flushes. 1ms to 1m."`
 	Shards        int         `yaml:"shards" doc:"Data shards (Raft groups) of the region. Fixed when the data directory is made. 1 to 1024."`
 	ConfigStore   ConfigStore `yaml:"config_store"`

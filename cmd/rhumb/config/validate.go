@@ -39,7 +39,7 @@ func (c *Config) checkDisk() error {
 	if c.DataDir == "" {
 		return refuse("data_dir", "is required")
 	}
-	if err := oneOf("log_writes", string(c.LogWrites), string(LogWritesCached), string(LogWritesDirect)); err != nil {
+	if err := oneOf("log_writes", string(c.LogWrites), string(LogWritesAuto), string(LogWritesCached), string(LogWritesDirect)); err != nil {
 		return err
 	}
 	if err := oneOf("durability", string(c.Durability), string(DurabilityFsync), string(DurabilityInterval), string(DurabilityNone)); err != nil {

@@ -177,6 +177,13 @@ func (s *Server) storageEvents() storage.Events {
 		TailCut: func(file uint64, position, bytes int64) {
 			s.log.Warn("torn end of the log was cut", "file", file, "position", position, "bytes", bytes)
 		},
+		LogWrites: func(direct bool, why error) {
+			if why != nil {
+				s.log.Info("the log is written through the page cache", "err", why)
+			} else if direct {
+				s.log.Info("large pieces of the log are written past the page cache")
+			}
+		},
 		CopyForward: func(shard rhumb.ShardID, entries int) {
 			s.log.Warn("entries of a stuck shard were copied forward", "shard", shard, "entries", entries)
 		},
@@ -198,6 +205,11 @@ func (s *Server) metrics() []func(emit func(admin.Metric)) {
 		gauge("rhumb_storage_min_free_bytes", "Free space below which writes are refused.", float64(disk.MinFree))
 		gauge("rhumb_storage_state", "0: ok, 1: low space, 2: failed.", float64(disk.State))
 		gauge("rhumb_storage_damaged_files", "Files of which a batch could not be read since the start.", float64(len(disk.Damaged)))
+		direct := 0.0
+		if s.room.store.Direct() {
+			direct = 1
+		}
+		gauge("rhumb_storage_log_direct", "1: large pieces of the log pass the page cache by, 0: none do.", direct)
 		gauge("rhumb_partitions_limit", "Partitions that the region may have.", float64(s.cfg.Limits.Partitions))
 		gauge("rhumb_region_shards", "Shards of the region.", float64(reg.Shards))
 		gauge("rhumb_region_shards_leading", "Shards that this node leads.", float64(reg.Leading))

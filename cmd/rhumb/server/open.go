@@ -84,7 +84,8 @@ func (s *Server) openStorage(context.Context) error {
 	store, err := storage.Open(storage.Config{
 		FS: s.opts.FS, Dir: s.cfg.DataDir, Mesh: s.room.view.Mesh().UUID, Shards: s.cfg.Shards,
 		Durability: durabilities[s.cfg.Durability], FlushInterval: s.cfg.FlushInterval.Std(),
-		Direct: s.cfg.LogWrites == config.LogWritesDirect, FileSize: int64(l.LogFile), TailCache: int64(l.TailCache), ReadCache: orNone(int64(l.ReadCache)),
+		Direct: s.cfg.LogWrites != config.LogWritesCached, ProbeDirect: s.cfg.LogWrites == config.LogWritesAuto,
+		FileSize: int64(l.LogFile), TailCache: int64(l.TailCache), ReadCache: orNone(int64(l.ReadCache)),
 		StateCache: int64(l.StateCache), StateMemTable: int64(l.StateMemtable),
 		CompactKeys: int64(l.CompactionKeys), CompactRate: int64(l.CompactionRate),
 		MinFree: s.minFree(), Reserve: orNone(int64(l.DiskReserve)),
