@@ -152,7 +152,9 @@ func (s *sending) look(ctx context.Context) (session.Source, error) {
 
 // serve runs the machine on answers, on growth of the log, and on time.
 func (s *sending) serve(ctx context.Context) error {
-	timer := time.NewTimer(time.Hour)
+	// Set anew only to be earlier: with a record a second it would be for each one, and
+	// who is woken too early looks how long there is to go.
+	timer, due := time.NewTimer(time.Hour), time.Now().Add(time.Hour)
 	defer timer.Stop()
 	machine := s.flow.machine
 	for {
@@ -170,9 +172,10 @@ func (s *sending) serve(ctx context.Context) error {
 			return nil
 		}
 		if st.State == session.Idle {
-			timer.Reset(s.untilQuiet())
-		} else {
-			timer.Reset(time.Hour)
+			if at := time.Now().Add(s.untilQuiet()); at.Before(due) {
+				timer.Reset(time.Until(at))
+				due = at
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -186,7 +189,11 @@ func (s *sending) serve(ctx context.Context) error {
 			}
 			machine.OnSource(src)
 		case <-timer.C:
-			s.quiet()
+			due = time.Now().Add(time.Hour)
+			timer.Reset(time.Hour)
+			if st.State == session.Idle {
+				s.quiet()
+			}
 		}
 	}
 }

@@ -3,7 +3,6 @@ package process
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"net/http"
@@ -256,41 +255,27 @@ func (m *many) live(when string) {
 	if !m.judged {
 		length = 3 * time.Second
 	}
-	lags := &lagList{}
-	parts := map[string]map[int32]kgo.Offset{}
-	for i := range n {
-		parts[manyTopic(i)] = map[int32]kgo.Offset{0: kgo.NewOffset().AtEnd()}
-	}
-	reader := Client(m.t, m.Regions[1].Kafka, kgo.ConsumePartitions(parts), kgo.FetchMaxWait(time.Second))
-	ctx, cancel := context.WithCancel(context.Background())
-	var reads sync.WaitGroup
-	defer reader.Close()
-	defer reads.Wait()
-	defer cancel()
-	reads.Go(func() {
-		// Each fetch of so many topics takes the client a while: it comes a hundred times a
-		// second at most.
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for ; ctx.Err() == nil; <-tick.C {
-			reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
-				if len(r.Value) == 100 {
-					lags.add(time.Duration(time.Now().UnixNano() - int64(binary.BigEndian.Uint64(r.Value))))
-				}
-			})
-		}
-	})
 	writers := m.writers(n)
 	for _, w := range writers {
 		defer w.Close()
 	}
 	m.note("%s: a record a second in %d topics begins", when, n)
 	began, used := time.Now(), m.cpu()
-	sent := m.publish(writers, length, length/3)
+	counts := began.Add(length / 3)
+	reader := m.follow(m.Regions[1], n, counts)
+	ctx, cancel := context.WithCancel(context.Background())
+	var reads sync.WaitGroup
+	defer reads.Wait()
+	defer cancel()
+	reads.Go(func() { reader.run(ctx) })
+	sent := m.publish(writers, length, counts)
 	took, after := time.Since(began), m.cpu()
-	Await(m.t, m.wait, "all records are read", func() bool { return lags.count() >= sent })
-	m.note("%s: %d topics, a record a second each: lag p50 %s, p99 %s, most %s of %d records; CPU: us %.0f %%, eu %.0f %% of a core", when, n,
-		lags.at(0.5), lags.at(0.99), lags.at(1), sent, (after[0]-used[0])/took.Seconds()*100, (after[1]-used[1])/took.Seconds()*100)
+	lags := &reader.lags
+	// Of those around the moment from which on they count, some in one batch, a few may be
+	// taken for the others.
+	Await(m.t, m.wait, "all records are read", func() bool { return lags.count() >= sent-sent/1000 })
+	m.note("%s: %d topics, a record a second each: lag p50 %s, p99 %s, most %s of %d records, in %d fetches; CPU: us %.0f %%, eu %.0f %% of a core", when, n,
+		lags.at(0.5), lags.at(0.99), lags.at(1), sent, reader.fetches.Load(), (after[0]-used[0])/took.Seconds()*100, (after[1]-used[1])/took.Seconds()*100)
 }
 
 // eachWriter is how many topics a client writes to: for each request it looks at all of
@@ -318,9 +303,9 @@ func (m *many) writers(n int) (all []*kgo.Client) {
 	return all
 }
 
-// publish goes round the topics, one record a second for each. What comes after warm
-// counts; it gives how many those are.
-func (m *many) publish(writers []*kgo.Client, length, warm time.Duration) (counted int) {
+// publish goes round the topics, one record a second for each, and tells how many
+// records count: those from a moment on.
+func (m *many) publish(writers []*kgo.Client, length time.Duration, counts time.Time) (counted int) {
 	n := m.lively
 	began, sent := time.Now(), 0
 	tick := time.NewTicker(time.Millisecond)
@@ -330,15 +315,12 @@ func (m *many) publish(writers []*kgo.Client, length, warm time.Duration) (count
 			break
 		}
 		for due := int(now.Sub(began).Seconds() * float64(n)); sent < due; sent++ {
-			v := make([]byte, 100)
 			at := time.Now()
-			if at.Sub(began) < warm {
-				v = v[:99] // not counted
-			} else {
+			if at.UnixMilli() >= counts.UnixMilli() {
 				counted++
 			}
-			binary.BigEndian.PutUint64(v, uint64(at.UnixNano()))
-			writers[sent%n/eachWriter].Produce(context.Background(), &kgo.Record{Topic: manyTopic(sent % n), Value: v}, func(_ *kgo.Record, err error) {
+			r := &kgo.Record{Topic: manyTopic(sent % n), Value: make([]byte, 100), Timestamp: at}
+			writers[sent%n/eachWriter].Produce(context.Background(), r, func(_ *kgo.Record, err error) {
 				if err != nil {
 					m.t.Errorf("a record was refused: %v", err)
 				}
