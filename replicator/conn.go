@@ -111,7 +111,7 @@ func (c *conn) run(ctx context.Context) {
 	defer cancel(nil)
 	var wg sync.WaitGroup
 	for _, part := range []func(context.Context) error{
-		c.hear, c.speak, c.settler.run, c.inbound.accept, c.inbound.review, c.link.runFlows(c), c.link.reoffer(c), c.watch, c.pool.run,
+		c.hear, c.speak, c.settler.run, c.inbound.accept, c.inbound.review, c.link.runFlows(c), c.link.reoffer(c), c.watch, c.pool.run, c.warm, c.drain,
 	} {
 		wg.Go(func() {
 			if err := part(ctx); err != nil {

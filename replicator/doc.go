@@ -36,6 +36,10 @@
 // strands). They are dialled by who dialled the first, name it by what its hello said, and
 // end with it. Both sides say in their hellos how many they take.
 //
+// A connection on a long line is warmed up by padding before there is data, so that new
+// records do not wait for its congestion window to grow. Where losses shrink the windows
+// that there are, up to three further connections join that are warmed up likewise.
+//
 // A path that heals is found within about two seconds: attempts overlap, since
 // QUIC repeats a lost first packet ever more rarely. A restarted process is
 // noticed at once: its stateless resets end the connections of its former life.
@@ -92,8 +96,9 @@
 // topics), inbound.accept, inbound.review (woken by policy and topics), runFlows
 // (starts flows that are due), reoffer (queues flows that stand by, and barren ones when it is time, each second), watch (the watchdog, by time), correct (the loss of the
 // path, each second), pool.run
-// (by time, and woken by lanes and connections). Per connection that joined: run, which
-// accepts strands, and one per strand until its lane is known, then those of package
+// (by time, and woken by lanes and connections), warm (by time, until the connection is
+// warm), drain (woken by padding). Per connection that joined: run, which
+// accepts strands, warm and drain, and one per strand until its lane is known, then those of package
 // strands. Per lane that this
 // side sends on: hear, and carry if it is for new data. Per lane that the peer sends on: hear and speak, and one
 // per session that asks the region where it stands.

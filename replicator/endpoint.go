@@ -85,6 +85,7 @@ func listen(cfg *Config, refused func(tls.ConnectionState, error)) (*endpoint, e
 			MaxConnectionReceiveWindow:     connectionWindow,
 			MaxIncomingStreams:             maxLanes + 1,
 			MaxIncomingUniStreams:          2 * maxLanes, // strands of lanes
+			EnableDatagrams:                true,         // padding
 		},
 	}
 	e.config.AllowConnectionWindowIncrease = e.windows.allow

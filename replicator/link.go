@@ -99,6 +99,7 @@ type counters struct {
 	rebuilds                       atomic.Uint64
 	diverged                       atomic.Uint64 // tries that found logs to have parted
 	lostConnections                atomic.Uint64 // that had joined
+	padding                        atomic.Uint64 // bytes
 }
 
 func newLink(m *Manager, r *configstore.Region) *link {

@@ -102,9 +102,12 @@ func TestRestartIsNoticedAtOnce(t *testing.T) {
 		ms.start()
 		ms.until("linked", 5*time.Second, func() bool { return ms.linked("us", "eu") })
 		eu := ms.nodes["eu"]
-		eu.kill()
-		eu.start()
-		ms.until("linked again", 2*time.Second, func() bool { return ms.linked("us", "eu") && ms.nodes["us"].link("eu").Connects == 2 })
+		for n := range uint64(2) { // the second time the line is being corrected
+			eu.kill()
+			eu.start()
+			ms.until("linked again", 2*time.Second, func() bool { return ms.linked("us", "eu") && ms.nodes["us"].link("eu").Connects == 2+n })
+			ms.until("corrected", 5*time.Second, func() bool { return ms.nodes["us"].link("eu").Correction.Code != "off" })
+		}
 	})
 }
 

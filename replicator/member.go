@@ -148,6 +148,8 @@ func (m *member) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
+	wg.Go(func() { drain(ctx, m.qc) })
+	wg.Go(func() { m.warm(ctx) })
 	wg.Go(func() {
 		for {
 			stream, err := m.qc.AcceptUniStream(ctx)

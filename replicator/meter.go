@@ -102,9 +102,14 @@ func (c *conn) outgrown(m *meter, blocked float64) bool {
 	if blocked >= quietBelow || least < outgrownFrom || first == 0 || least <= outgrownBy*first {
 		return false
 	}
+	return c.mayRenew(time.Now())
+}
+
+// mayRenew reports whether the connection may be made anew now, and notes that it is.
+func (c *conn) mayRenew(now time.Time) bool {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
-	if now := time.Now(); c.link.renewed.IsZero() || now.Sub(c.link.renewed) >= renewPause {
+	if c.link.renewed.IsZero() || now.Sub(c.link.renewed) >= renewPause {
 		c.link.renewed = now
 		return true
 	}

@@ -40,9 +40,11 @@ type pool struct {
 	id   rhumb.UUID // by which connections join, of who dialled
 	most int        // connections that both sides take; 1: none may join
 
-	took atomic.Uint64 // bytes that lanes gave to QUIC
-	wake chan struct{} // capacity 1
-	ran  sync.WaitGroup
+	took   atomic.Uint64 // bytes that lanes gave to QUIC
+	warmed atomic.Uint32 // outcome of warming the first connection
+	cold   atomic.Int32  // connections that are to be warmed when they have joined
+	wake   chan struct{} // capacity 1
+	ran    sync.WaitGroup
 
 	// Owned by run.
 	climber  *climb.Climber
@@ -50,6 +52,7 @@ type pool struct {
 	lastTook uint64
 	samples  int
 	surplus  time.Time // since when there is a connection too many, zero: there is none
+	spares   spares
 
 	mu        sync.Mutex
 	members   []*member // by number
@@ -130,6 +133,8 @@ func (p *pool) wanting() int {
 func (p *pool) run(ctx context.Context) error {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
+	p.meter.look(p.conn.qc, nil, time.Now(), 0)
+	p.conn.observe(time.Now(), &p.meter) // a long line is corrected from the start
 	for last := time.Now(); ; {
 		select {
 		case <-ctx.Done():
@@ -137,6 +142,7 @@ func (p *pool) run(ctx context.Context) error {
 		case <-p.wake:
 		case now := <-tick.C:
 			p.sample(now, now.Sub(last))
+			p.weigh()
 			last = now
 		}
 		if p.most > 1 {
@@ -166,6 +172,7 @@ func (p *pool) sample(now time.Time, d time.Duration) {
 	s.Corrected = p.conn.correcting
 	n := 1
 	if p.most > 1 {
+		p.spare(now, used, s)
 		n = p.climber.Step(s)
 	}
 	if fixed := int(p.conn.m.fixed.Load()); fixed > 0 {

@@ -67,9 +67,9 @@ func (l *link) connection() *conn {
 func (l *link) figures(now time.Time) LinkStatus {
 	n := &l.counters
 	s := LinkStatus{Peer: l.name, Number: l.number,
-		ConnectionsLost: n.lostConnections.Load(),
-		DivergedTries:   n.diverged.Load(),
-		Rebuilds:        n.rebuilds.Load(), ConfirmedBytes: n.confirmedBytes.Load(),
+		ConnectionsLost: n.lostConnections.Load(), PaddingBytes: n.padding.Load(),
+		DivergedTries: n.diverged.Load(),
+		Rebuilds:      n.rebuilds.Load(), ConfirmedBytes: n.confirmedBytes.Load(),
 		SentBytes: n.sentBytes.Load(), SentBatches: n.sentBatches.Load(),
 		ReceivedBytes: n.receivedBytes.Load(), ReceivedBatches: n.receivedBatches.Load(),
 		SentRecords: n.sentRecords.Load(), ReceivedRecords: n.receivedRecords.Load(), Rewinds: n.rewinds.Load()}

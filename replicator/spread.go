@@ -112,3 +112,18 @@ func (ls *lanes) blockedFor() (sum time.Duration) {
 	}
 	return sum
 }
+
+// weigh has lanes prefer the connections with the largest windows, so that what does not
+// need all of them does not wait for one that takes little.
+func (p *pool) weigh() {
+	weight := func(qc *quic.Conn) int64 { return int64(qc.ConnectionStats().CongestionWindow) }
+	for _, l := range p.conn.lanes.spreadable() {
+		if len(l.on) == 0 {
+			continue
+		}
+		l.out.Weigh(nil, weight(p.conn.qc))
+		for m, s := range l.on {
+			l.out.Weigh(s, weight(m.qc))
+		}
+	}
+}

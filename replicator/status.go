@@ -137,6 +137,8 @@ type LinkStatus struct {
 	ConnectionsLost uint64  `json:"connections_lost,string"`
 	Loss            float64 `json:"loss"`
 	Goodput         float64 `json:"goodput"`
+	// PaddingBytes warmed connections up since the process started.
+	PaddingBytes uint64 `json:"padding_bytes,string"`
 
 	// Correction is the forward error correction of the path, empty without a connection.
 	Correction CorrectionStatus `json:"correction,omitzero"`

@@ -219,6 +219,7 @@ type LinkPath struct {
 	ConnectionsLost int64   // further ones that broke, since the node started
 	Loss            float64 // part of the packets sent that were lost, of the last seconds
 	Goodput         float64 // bytes per second that the path took, of the last seconds
+	PaddingBytes    int64   // that warmed connections up, since the node started
 
 	// Forward error correction: who decides (auto, off, or a strength such as 20+4), the
 	// strength in force, and the part of the packets from here that the path loses before

@@ -162,6 +162,7 @@ func (c *nodeCollector) link(l Link, emit func(Metric)) {
 		{Name: "rhumb_link_connections_lost_total", Help: "Further connections to the peer region that broke.", Value: float64(l.Path.ConnectionsLost), Counter: true},
 		{Name: "rhumb_link_loss_ratio", Help: "Part of the packets sent to the peer region that were lost.", Value: l.Path.Loss},
 		{Name: "rhumb_link_goodput_bytes", Help: "Bytes per second that the path to the peer region took.", Value: l.Path.Goodput},
+		{Name: "rhumb_link_padding_bytes_total", Help: "Padding that was sent to warm connections to the peer region up.", Value: float64(l.Path.PaddingBytes), Counter: true},
 		{Name: "rhumb_link_fec_loss_ratio", Help: "Part of the packets sent to the peer region that its path loses, before correction.", Value: l.Path.FECLoss},
 		{Name: "rhumb_link_fec_overhead_ratio", Help: "Parity packets per packet sent to the peer region; 0 while nothing is corrected.", Value: overhead(l.Path.FEC)},
 		{Name: "rhumb_link_fec_recovered", Help: "Lost packets that the peer region recovered, of the connection's path.", Value: float64(l.Path.FECRecovered)},

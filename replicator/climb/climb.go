@@ -69,6 +69,7 @@ const (
 type Climber struct {
 	most int
 	n    int // connections that it asks for
+	keep int // that it asks for at least
 	hint int // how many were good before, 0: not known
 
 	phase  phase
@@ -105,6 +106,16 @@ func (c *Climber) Limit(most int) {
 	c.most = max(1, most)
 	if c.n > c.most {
 		c.give(c.most, c.last)
+	}
+}
+
+// Keep has it ask for at least n connections, which are wanted for other reasons than speed:
+// from there it climbs.
+func (c *Climber) Keep(n int) {
+	c.keep = min(max(1, n), c.most)
+	if c.n < c.keep {
+		c.phase, c.ref = steady, 0
+		c.set(c.keep, c.last)
 	}
 }
 
@@ -300,5 +311,5 @@ func (c *Climber) give(n int, now time.Time) {
 }
 
 func (c *Climber) set(n int, now time.Time) {
-	c.n, c.changed, c.from, c.bytes = n, now, time.Time{}, 0
+	c.n, c.changed, c.from, c.bytes = max(n, min(c.keep, c.most)), now, time.Time{}, 0
 }

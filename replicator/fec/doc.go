@@ -47,8 +47,10 @@
 // # Who may
 //
 // Sessions belong to QUIC connections whose hellos are done; their keys come from the
-// TLS connection (RFC 5705), one per direction, and every packet has a MAC. A packet of
-// no session, or with a wrong MAC, is dropped and costs no memory. Nothing is ever sent
+// TLS connection (RFC 5705), one per direction, and every packet has a MAC. A packet
+// with a wrong MAC is dropped; the QUIC packet in one of no session is taken as if it had
+// come bare: its connection is of a process before this one, and is told so. Neither costs
+// memory. Nothing is ever sent
 // but to the address of a session. What decoders keep is bounded per session by 32
 // groups and for all together by [MaxKept].
 //

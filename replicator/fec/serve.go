@@ -1,6 +1,7 @@
 package fec
 
 import (
+	"encoding/binary"
 	"errors"
 	"time"
 )
@@ -60,6 +61,9 @@ func (s *Socket) parity(p *path, n *Session, now time.Time) time.Time {
 // longHeader is set in the first byte of the packets of QUIC's handshakes (RFC 9000,
 // section 17.2).
 const longHeader = 0x80
+
+// quicBit is set in the first byte of all packets of QUIC (RFC 9000, section 17).
+const quicBit = 0x40
 
 // send wraps one QUIC packet, and sends what parity is due after it. It reports false
 // if the packet is to be sent as it is. oob belongs to it.
@@ -123,7 +127,7 @@ func (s *Socket) receive(datagram []byte, recovered func(packet []byte)) []byte 
 	}
 	n := (*s.sessions.Load())[id]
 	if n == nil {
-		return nil
+		return stray(datagram)
 	}
 	switch datagram[0] {
 	case typeReport:
@@ -152,6 +156,21 @@ func (s *Socket) receive(datagram []byte, recovered func(packet []byte)) []byte 
 	}
 	if g != nil {
 		n.decoder.recover(g, recovered)
+	}
+	return packet
+}
+
+// stray gives the QUIC packet in a datagram of no session: it is as good as one that came
+// bare, and if it is of a connection of this process's former life, QUIC tells the peer at
+// once that it is over (RFC 9000, section 10.3).
+func stray(datagram []byte) []byte {
+	if datagram[0] != typeData || len(datagram) <= Overhead {
+		return nil
+	}
+	shard := datagram[headerSize : len(datagram)-tagSize]
+	packet := shard[lengthSize:]
+	if int(binary.BigEndian.Uint16(shard)) != len(packet) || packet[0]&quicBit == 0 {
+		return nil
 	}
 	return packet
 }

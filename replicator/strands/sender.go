@@ -55,8 +55,9 @@ type Strand struct {
 	size    int      // of its next piece; owned by who writes, or by its own goroutine
 	work    chan int // capacity 1: length of the piece in buf
 	buf     []byte
-	order   int  // of beginning, the base first
-	leaving bool // guarded by the sender's mu
+	order   int   // of beginning, the base first
+	weight  int64 // guarded by the sender's mu
+	leaving bool  // the same
 }
 
 // NewSender makes a lane whose base is a stream. moved and broken may be nil.
@@ -302,13 +303,23 @@ func (s *Sender) give(b []byte) (int, error) {
 	}
 }
 
-// first takes the oldest of the strands that are free: a trickle so stays on few
-// connections, where the packets that follow tell of a lost one sooner than a timer
-// does. The caller holds mu.
+// Weigh has a strand, nil for the base, preferred to all of less weight.
+func (s *Sender) Weigh(x *Strand, weight int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x == nil {
+		x = s.base
+	}
+	x.weight = weight
+}
+
+// first takes of the strands that are free the one with the most weight, of these the
+// oldest: a trickle so stays on few connections, where the packets that follow tell of
+// a lost one sooner than a timer does. The caller holds mu.
 func (s *Sender) first() *Strand {
 	at := 0
 	for i, x := range s.free {
-		if x.order < s.free[at].order {
+		if y := s.free[at]; x.weight > y.weight || x.weight == y.weight && x.order < y.order {
 			at = i
 		}
 	}

@@ -34,6 +34,7 @@ type LinkPath struct {
 	ConnectionsLost int64   `json:"connections_lost,string"` // further ones that broke, since the node started
 	Loss            float64 `json:"loss"`                    // part of the packets sent that were lost, 0 to 1, of the last seconds
 	Goodput         float64 `json:"goodput"`                 // bytes per second that the path took, of the last seconds
+	PaddingBytes    int64   `json:"padding_bytes,string"`    // that warmed connections up, since the node started
 
 	FECMode          string  `json:"fec_mode"`                  // who decides over forward error correction: auto, off, or a strength such as 20+4; empty without a connection
 	FEC              string  `json:"fec"`                       // in force for what is sent: off or a strength, data+parity packets

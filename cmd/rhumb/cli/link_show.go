@@ -206,6 +206,9 @@ func pathText(p api.LinkPath) string {
 	if p.ConnectionsLost > 0 {
 		text += fmt.Sprintf("; %d further ones broke", p.ConnectionsLost)
 	}
+	if p.PaddingBytes > 0 {
+		text += fmt.Sprintf("; %s of padding sent", size(p.PaddingBytes))
+	}
 	return text
 }
 

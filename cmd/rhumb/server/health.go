@@ -87,7 +87,7 @@ func linkFigures(l replicator.LinkStatus) admin.Link {
 		Diverged: l.Sums.Diverged, Refused: l.Sums.Refused,
 		Pauses: pauses(l.Pauses), PeerPauses: pauses(l.PeerPauses),
 		Path: admin.LinkPath{Connections: l.Connections, ConnectionsMost: l.ConnectionsMost, ConnectionsLost: int64(l.ConnectionsLost),
-			Loss: l.Loss, Goodput: l.Goodput, FECMode: l.Correction.Mode, FEC: l.Correction.Code, FECLoss: l.Correction.Loss,
+			Loss: l.Loss, Goodput: l.Goodput, PaddingBytes: int64(l.PaddingBytes), FECMode: l.Correction.Mode, FEC: l.Correction.Code, FECLoss: l.Correction.Loss,
 			FECRecovered: int64(l.Correction.Recovered), FECRecoveredHere: int64(l.Correction.RecoveredHere),
 			FECParityBytes: int64(l.Correction.ParityBytes)},
 		Out: admin.Flow{Bytes: int64(l.SentBytes), Records: int64(l.SentRecords), BytesPerSecond: l.SendRate, Rewinds: int64(l.Rewinds)},
