@@ -13,6 +13,16 @@ type place struct {
 	life
 }
 
+// fate is what became of lives, as their regions say.
+type fate struct {
+	ends map[place]rhumb.Offset // of lives that were closed
+	gone map[place]bool         // lives that their region has no more
+	// tops are the last records of the present lives of third regions. What lies above is
+	// told to the others now and then only, as is a life in which nothing was ever
+	// published: neither is anything to wait for.
+	tops map[place]rhumb.Offset
+}
+
 // earlier says what became of lives that their regions had before. Some were
 // closed, at an end: an operator did that after a region came back with an old copy
 // of its data. What a region has of such a life behind its end, its origin has
@@ -23,11 +33,11 @@ type place struct {
 // A life of A or B is in their own figures. One of a third region is asked there,
 // if a partition holds several lives of that region, or A and B do not account for
 // the same of one; if it cannot be reached, its lives are compared as any other.
-func (r *runner) earlier(ctx context.Context, t rhumb.Topic, m measured) (ends map[place]rhumb.Offset, gone map[place]bool) {
-	ends, gone = map[place]rhumb.Offset{}, map[place]bool{}
+func (r *runner) earlier(ctx context.Context, t rhumb.Topic, m measured) (f fate) {
+	f = fate{ends: map[place]rhumb.Offset{}, gone: map[place]bool{}, tops: map[place]rhumb.Offset{}}
 	ask := map[rhumb.RegionName]bool{}
 	for i := range m.follow {
-		note(ends, m.follow[i])
+		note(f.ends, m.follow[i])
 		for n, log := range m.follow[i].Logs {
 			lives := map[rhumb.RegionName]int{}
 			for _, o := range log.Origins {
@@ -53,13 +63,14 @@ func (r *runner) earlier(ctx context.Context, t rhumb.Topic, m measured) (ends m
 		d, err := side.Describe(ctx, t)
 		switch {
 		case err == nil:
-			note(ends, d)
-			lost(gone, d, name, m)
+			note(f.ends, d)
+			tops(f.tops, d)
+			lost(f.gone, d, name, m)
 		case rhumb.KindOf(err) == rhumb.KindNotFound: // it was deleted in that region alone
-			forgotten(gone, name, m)
+			forgotten(f.gone, name, m)
 		}
 	}
-	return ends, gone
+	return f
 }
 
 // lost takes the lives of a region that A or B know and the region itself, as its
@@ -99,6 +110,17 @@ func note(ends map[place]rhumb.Offset, d api.TopicDetail) {
 		for _, o := range log.Origins {
 			if o.Closed {
 				ends[place{n, life{o.Region, o.Life}}] = o.Watermark
+			}
+		}
+	}
+}
+
+// tops takes the last record of each present life of a region's figures.
+func tops(all map[place]rhumb.Offset, d api.TopicDetail) {
+	for n, log := range d.Logs {
+		for _, o := range log.Origins {
+			if o.Own && log.Ready {
+				all[place{n, life{o.Region, o.Life}}] = o.LastRecord
 			}
 		}
 	}

@@ -245,7 +245,7 @@ func (r *runner) partitions(ctx context.Context, p pair) error {
 	if err != nil {
 		return err
 	}
-	m.ends, m.gone = r.earlier(ctx, p.name, m)
+	m.fate = r.earlier(ctx, p.name, m)
 	for n := range max(len(m.follow[0].Logs), len(m.follow[1].Logs)) {
 		if !r.bothReady(m, p.name, n) {
 			continue
@@ -274,10 +274,9 @@ func (r *runner) bothReady(m measured, t rhumb.Topic, n int) bool {
 // receives is older than what is read of the side that sends, so that traffic
 // in between never makes the receiver look ahead.
 type measured struct {
-	follow [2]api.TopicDetail     // read first
-	lead   [2]api.TopicDetail     // read after the other side's follow
-	ends   map[place]rhumb.Offset // of lives that were closed; set once
-	gone   map[place]bool         // lives that their region has no more; set once
+	follow [2]api.TopicDetail // read first
+	lead   [2]api.TopicDetail // read after the other side's follow
+	fate                      // set once
 }
 
 // measure reads A, B, A: B once is after the first A and before the second.
@@ -336,7 +335,7 @@ func (r *runner) settled(ctx context.Context, t rhumb.Topic) (measured, bool, er
 	deadline := time.NewTimer(r.opt.Wait)
 	defer deadline.Stop()
 	for {
-		start.ends, start.gone = r.earlier(ctx, t, start)
+		start.fate = r.earlier(ctx, t, start)
 		caughtUp, err := r.await(ctx, t, start, deadline.C)
 		if err != nil {
 			return start, false, err
@@ -395,6 +394,9 @@ func (r *runner) reached(t rhumb.Topic, start, now measured) bool {
 				last := o.LastRecord
 				if end, is := start.ends[place{n, life{o.Region, o.Life}}]; is {
 					last = min(last, end)
+				}
+				if top, is := start.tops[place{n, life{o.Region, o.Life}}]; is { // asked after start was read
+					last = min(last, top)
 				}
 				if name == r.info[to].Name { // of before it was rebuilt: it comes back from here
 					name = r.info[from].Name

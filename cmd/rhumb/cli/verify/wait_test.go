@@ -34,6 +34,35 @@ func TestWaitIncludesThirdRegions(t *testing.T) {
 	})
 }
 
+// A life in which nothing was ever published reaches the others' marks now and then only, and
+// one of them before the other: its region says that there is nothing to wait for.
+func TestWaitIsNotForALifeWithoutRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, last := range []rhumb.Offset{rhumb.NoOffset, 4} {
+			began := time.Now()
+			detail := func(o api.Origin) func() api.TopicDetail {
+				return func() api.TopicDetail {
+					return api.TopicDetail{Logs: []api.Partition{{Ready: true, Origins: []api.Origin{o}}}}
+				}
+			}
+			of := func(mark rhumb.Offset) api.Origin {
+				return api.Origin{Region: 3, RegionName: "ap", Watermark: mark, LastRecord: mark}
+			}
+			third := direct{log: detail(api.Origin{Region: 3, RegionName: "ap", Own: true, Watermark: 99, LastRecord: last})}
+			r := runner{opt: Options{Wait: time.Minute, Third: func(context.Context, rhumb.RegionName) (Source, error) { return third, nil }},
+				sides: [2]Source{direct{log: detail(of(99))}, direct{log: detail(of(4))}}, edges: apiEdges(),
+				info: [2]api.Region{{Name: "us", Number: 1}, {Name: "eu", Number: 2}}}
+			if _, got, err := r.settled(t.Context(), topic("t")); !got || err != nil || time.Since(began) > 0 {
+				t.Errorf("last record %d: caught up %v (%v) after %s", last, got, err, time.Since(began))
+			}
+			third.log = detail(api.Origin{Region: 3, RegionName: "ap", Own: true, Watermark: 99, LastRecord: 7})
+			if _, got, err := r.settled(t.Context(), topic("t")); got || err != nil {
+				t.Errorf("a record that eu lacks is not waited for (%v)", err)
+			}
+		}
+	})
+}
+
 // A life that begins while verify waits for another is heard of on one side first.
 func TestWaitIncludesLivesThatBeginMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
