@@ -259,6 +259,7 @@ func play(t *testing.T, seed uint64, durability Durability, at func(h *history, 
 		return at(h, fs, op)
 	})
 	cfg := crashConfig(fs, durability)
+	cfg.Direct = seed%3 == 0 // the others go through the page cache
 	cfg.Events = Events{
 		Settled:     func(uint64, uint64) { h.settled++ },
 		Removed:     func(uint64) { h.removed++ },

@@ -170,12 +170,22 @@ func (m *Mesh) seed(ctx context.Context, names []rhumb.RegionName) error {
 	return err
 }
 
+// logWrites has eu write its log through the page cache and the others past it, whatever
+// this machine's file system makes the default: both ways, regions are killed and compared.
+func logWrites(region rhumb.RegionName) config.LogWrites {
+	if region == "eu" {
+		return config.LogWritesCached
+	}
+	return config.LogWritesDirect
+}
+
 // writeConfig writes the region's file by hand, as an operator does: relative
 // paths, and only what differs from the defaults.
 func (m *Mesh) writeConfig(r *Region) {
 	var b strings.Builder
 	fmt.Fprintf(&b, `region: {name: %[1]s}
 data_dir: data-%[1]s
+log_writes: %[7]s
 shards: 4
 config_store: %[5]s
 listeners:
@@ -189,7 +199,7 @@ min_free: {percent: 0, bytes: 64MiB}
 groups: {initial_rebalance_delay: 0s}
 shutdown_grace: 50s
 log: {level: info}
-`, r.Name, r.Kafka, r.Admin, r.Geo, m.storeConfig(), m.limits)
+`, r.Name, r.Kafka, r.Admin, r.Geo, m.storeConfig(), m.limits, logWrites(r.Name))
 	if !m.bare {
 		m.writeLinks(&b, r)
 	}

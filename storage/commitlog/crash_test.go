@@ -61,7 +61,7 @@ func live(t testing.TB, m *model, disk *vfs.Mem, durability Durability, frames i
 }
 
 func tryLive(m *model, disk *vfs.Mem, durability Durability, frames int) (*Log, error) {
-	l, _, err := Open(Config{FS: disk, Dir: "log", FileSize: crashFileSize, Durability: durability, MaxSpares: 1, Direct: durability != None})
+	l, _, err := Open(Config{FS: disk, Dir: "log", FileSize: crashFileSize, Durability: durability, MaxSpares: 1, Direct: m.direct})
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ type model struct {
 	promise int                          // frames below were reported to be on disk
 	removed map[uint64]bool              // files whose removal began
 	maxData int
+	direct  bool // the log is written past the page cache: each second seed
 }
 
 type modelFrame struct {
@@ -34,7 +35,7 @@ type modelFrame struct {
 func newModel(seed uint64, maxData int) *model {
 	return &model{
 		rng:    rand.New(rand.NewPCG(seed, 1)),
-		shards: map[rhumb.ShardID]ShardState{}, removed: map[uint64]bool{}, maxData: maxData,
+		shards: map[rhumb.ShardID]ShardState{}, removed: map[uint64]bool{}, maxData: maxData, direct: seed%2 == 0,
 	}
 }
 
