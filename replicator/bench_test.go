@@ -85,3 +85,20 @@ func (n *node) await(batches int) {
 		n.region.mu.Unlock()
 	}
 }
+
+// BenchmarkSums adds up ten thousand partitions of which all is confirmed: what a scrape
+// costs of a link.
+func BenchmarkSums(b *testing.B) {
+	const partitions = 10_000
+	us, eu := benchPair(b, partitions)
+	for i := range partitions {
+		us.produce(orders, i, 1, 100)
+	}
+	eu.begin(b)
+	us.begin(b)
+	eu.await(partitions)
+	b.ReportAllocs()
+	for b.Loop() {
+		us.manager.Sums()
+	}
+}
