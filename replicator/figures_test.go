@@ -70,3 +70,44 @@ func figure(ms *mesh, partitions, most int) {
 		float64(n)*size/1e6/took.Seconds(), float64(n-atHalf)*size/1e6/(took-half).Seconds(), seen, took.Seconds(), 100*st.Loss,
 		st.Connects, st.ConnectionsLost, st.Rebuilds, st.Rewinds)
 }
+
+// TestFiguresOfNewData prints how old new records are when bad lines have brought them:
+// 2,000 a second of 1 KiB in 6 partitions, for 15 s, on a link that was idle.
+//
+//	go test ./replicator -run TestFiguresOfNewData -figures -v
+func TestFiguresOfNewData(t *testing.T) {
+	if !*figures {
+		t.Skip("only with -figures")
+	}
+	for _, c := range []struct {
+		line relay.Settings
+		each time.Duration // between two bursts, in which all is lost for 50 ms; 0: none
+	}{
+		{relay.Settings{Delay: 100 * time.Millisecond}, 0},
+		{relay.Settings{Delay: 100 * time.Millisecond, Loss: .01}, 0},
+		{relay.Settings{Delay: 150 * time.Millisecond, Loss: .03}, 0},
+		{relay.Settings{Delay: 40 * time.Millisecond, Loss: .001}, 0},
+		{relay.Settings{Delay: 10 * time.Millisecond, Loss: .0001}, 0},
+		{relay.Settings{Delay: 40 * time.Millisecond}, 2 * time.Second},
+	} {
+		inBubble(t, c.line, usEu, func(ms *mesh) {
+			us, eu := ms.nodes["us"], ms.nodes["eu"]
+			ms.flowing(us, eu, 6)
+			x := eu.arrivals()
+			ms.stream(us, eu, 6, 15*time.Second, func(at time.Duration) {
+				if c.each == 0 {
+					return
+				}
+				switch at % c.each {
+				case c.each / 2:
+					ms.cut("us", "eu", relay.Settings{Delay: c.line.Delay, Loss: 1})
+				case c.each/2 + 50*time.Millisecond:
+					ms.cut("us", "eu", c.line)
+				}
+			})
+			st := us.link("eu")
+			ms.t.Logf("%s %g%% bursts each %s: one of a hundred older than %s; %d connections, correction %s, %d bytes of padding",
+				2*c.line.Delay, 100*c.line.Loss, c.each, x.worst(), st.Connections, st.Correction.Code, st.PaddingBytes)
+		})
+	}
+}

@@ -269,7 +269,7 @@ func TestPathGetsLonger(t *testing.T) {
 		ms.until("copied", 10*time.Second, func() bool { return copied(us, eu, orders, 0) })
 		ms.cut("us", "eu", relay.Settings{Delay: 100 * time.Millisecond, Loss: .01})
 		time.Sleep(20 * time.Second)
-		for range 80 {
+		for range 400 { // more than is through before all are open
 			us.produce(orders, 0, 10, 100_000)
 		}
 		ms.until("all connections are used", 30*time.Second, func() bool { return us.connections("eu") == 8 })
