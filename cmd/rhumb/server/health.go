@@ -83,7 +83,7 @@ func (s *Server) linkSums() []admin.Link {
 func linkFigures(l replicator.LinkStatus) admin.Link {
 	a := admin.Link{
 		Peer: l.Peer, PeerNumber: l.Number, State: linkState(l), Since: l.Since, Address: l.Remote, RTT: l.RTT,
-		LastError: l.LastError, LastErrorAt: l.LastErrorAt, Version: l.Software, Heard: l.Heard,
+		LastError: l.LastError, LastErrorAt: l.LastErrorAt, DivergedTries: int64(l.DivergedTries), Version: l.Software, Heard: l.Heard,
 		Diverged: l.Sums.Diverged, Refused: l.Sums.Refused,
 		Pauses: pauses(l.Pauses), PeerPauses: pauses(l.PeerPauses),
 		Path: admin.LinkPath{Connections: l.Connections, ConnectionsMost: l.ConnectionsMost, ConnectionsLost: int64(l.ConnectionsLost),
