@@ -1,6 +1,11 @@
 package shard
 
-import "github.com/rhumbmq/rhumb/internal/rhumb"
+import (
+	"maps"
+	"slices"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
 
 // Ends is where a partition's own records begin and end: the part of [PartitionState]
 // that is asked for all partitions at once.
@@ -30,16 +35,18 @@ type Sums struct {
 	Gaps       uint64 // records of gaps
 }
 
-// Sums adds up the shard's partitions, without a copy of any.
+// Sums adds up the shard's partitions, without a copy of any. The storage may have to read
+// an index for a size, so none of it is asked while the tables are held.
 func (s *Shard) Sums() (sum Sums) {
 	s.m.mu.RLock()
-	defer s.m.mu.RUnlock()
-	sum.Partitions = len(s.m.partitions)
-	for id, p := range s.m.partitions {
+	all := slices.Collect(maps.Values(s.m.partitions))
+	s.m.mu.RUnlock()
+	sum.Partitions = len(all)
+	for _, p := range all {
 		p.view.mu.Lock()
 		sum.Gaps += p.view.state.Gaps
 		p.view.mu.Unlock()
-		sum.Bytes += s.cfg.Storage.Bytes(id)
+		sum.Bytes += s.cfg.Storage.Bytes(p.id)
 	}
 	return sum
 }
