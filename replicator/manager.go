@@ -318,10 +318,11 @@ func edgesBetween(edges []configstore.Edge, self, peer rhumb.RegionName) (out, i
 
 // noticed has flows of a partition started where they sleep, because a session of
 // flow by saw that something of it may leave, in a log with a last own record. It takes no
-// lock that all sessions share where there is nobody else to wake.
+// lock that all sessions share where there is nobody else to wake: where its link is the only
+// one. One that was dropped is none any more, and the one that is left sleeps, maybe.
 func (m *Manager) noticed(by *flow, ownLast rhumb.Offset) {
 	alone := !by.source.copied && by.source.closed == nil && !by.barren(ownLast) && !by.link.passes.Load()
-	if links := m.list.Load(); alone && links != nil && len(*links) == 1 {
+	if links := m.list.Load(); alone && links != nil && len(*links) == 1 && (*links)[0] == by.link {
 		return
 	}
 	m.wakeFlows(by.source.ref, by, alone)

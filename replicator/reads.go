@@ -1,6 +1,8 @@
 package replicator
 
 import (
+	"context"
+
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/replicator/session"
 )
@@ -31,6 +33,61 @@ func nextRead(asked, got, most int, complete bool) int {
 		asked /= 2
 	}
 	return min(max(asked, leastRead), most)
+}
+
+// glance looks at the log if it grew. A session that is far behind may perform for hours,
+// and while it holds the partition nobody else tells other links that there is more for them.
+func (s *sending) glance(ctx context.Context) error {
+	select {
+	case <-s.waiter.C:
+	default:
+		return nil
+	}
+	src, err := s.look(ctx)
+	if err == nil {
+		s.flow.machine.OnSource(src)
+	}
+	return err
+}
+
+// leaveLimiter lets another session of the edge read.
+func (s *sending) leaveLimiter() {
+	if s.slot != nil {
+		s.slot()
+		s.slot = nil
+	}
+}
+
+// read takes bytes from the budget and reads that many.
+func (s *sending) read(ctx context.Context, r session.Read) error {
+	s.ledger.keep() // what an earlier read left over
+	s.leaveLimiter()
+	err := s.wait(func() error {
+		err := s.flow.atLimit(func() (_ bool, err error) {
+			s.slot, err = s.limiter.enter(ctx, s.flow.class)
+			return false, err
+		})
+		if err != nil {
+			return err
+		}
+		r.MaxBytes = s.limiter.chunk(min(r.MaxBytes, max(s.asks, s.expected(&r))))
+		return s.ledger.budget.acquire(ctx, int64(r.MaxBytes), s.flow.class)
+	})
+	if err != nil {
+		return err
+	}
+	s.ledger.reserve(int64(r.MaxBytes))
+	result := s.flow.log().messages(ctx, r)
+	if result.Err == nil {
+		got := bytesOf(&result)
+		s.ledger.cover(int64(got))
+		s.asks = nextRead(s.asks, got, s.flow.link.m.cfg.Limits.Read, result.Complete)
+	}
+	if err := s.judge(ctx, &result); err != nil {
+		return err
+	}
+	s.flow.machine.OnRead(result)
+	return nil
 }
 
 // expected is about what a read will give.

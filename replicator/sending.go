@@ -257,6 +257,9 @@ func (s *sending) perform(ctx context.Context) error {
 	defer s.ledger.keep()
 	defer s.leaveLimiter()
 	for {
+		if err := s.glance(ctx); err != nil {
+			return err
+		}
 		s.actions = append(s.actions[:0], s.flow.machine.Actions()...)
 		if len(s.actions) == 0 {
 			return nil
@@ -300,46 +303,6 @@ func (s *sending) interrupted(asked *session.Status) bool {
 		s.flow.note(st)
 	}
 	return asked.State.Open() && !st.State.Open() || st.Round != asked.Round
-}
-
-// leaveLimiter lets another session of the edge read.
-func (s *sending) leaveLimiter() {
-	if s.slot != nil {
-		s.slot()
-		s.slot = nil
-	}
-}
-
-// read takes bytes from the budget and reads that many.
-func (s *sending) read(ctx context.Context, r session.Read) error {
-	s.ledger.keep() // what an earlier read left over
-	s.leaveLimiter()
-	err := s.wait(func() error {
-		err := s.flow.atLimit(func() (_ bool, err error) {
-			s.slot, err = s.limiter.enter(ctx, s.flow.class)
-			return false, err
-		})
-		if err != nil {
-			return err
-		}
-		r.MaxBytes = s.limiter.chunk(min(r.MaxBytes, max(s.asks, s.expected(&r))))
-		return s.ledger.budget.acquire(ctx, int64(r.MaxBytes), s.flow.class)
-	})
-	if err != nil {
-		return err
-	}
-	s.ledger.reserve(int64(r.MaxBytes))
-	result := s.flow.log().messages(ctx, r)
-	if result.Err == nil {
-		got := bytesOf(&result)
-		s.ledger.cover(int64(got))
-		s.asks = nextRead(s.asks, got, s.flow.link.m.cfg.Limits.Read, result.Complete)
-	}
-	if err := s.judge(ctx, &result); err != nil {
-		return err
-	}
-	s.flow.machine.OnRead(result)
-	return nil
 }
 
 // write sends the frames at the head of actions, as many as make a group, when

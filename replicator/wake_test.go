@@ -1,0 +1,61 @@
+package replicator
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// TestG43ADroppedLinkWakesTheOneThatIsLeft: a session of a link that is being dropped may be
+// the one that sees a partition grow. It is not of the only link that there is: its link is
+// none any more, and on the other one nobody else would wake what sleeps.
+func TestG43ADroppedLinkWakesTheOneThatIsLeft(t *testing.T) {
+	inBubble(t, short, []rhumb.RegionName{"us", "eu", "ap"}, func(ms *mesh) {
+		us, ap := ms.nodes["us"], ms.nodes["ap"]
+		us.create(orders, 1)
+		ms.start()
+		ms.until("topic", 5*time.Second, func() bool { return len(ap.region.Topics()) == 1 })
+		us.produce(orders, 0, 1, 100)
+		ms.until("copied", 5*time.Second, func() bool { return copied(us, ap, orders, 0) })
+		ms.pass(30 * time.Second) // all sessions close
+		m, ref := us.manager, us.region.log(orders, 0).info.Ref
+		dropped := m.link("eu")
+		dropped.mu.Lock()
+		by := dropped.flows[dropped.base[ref].key()]
+		dropped.mu.Unlock()
+
+		m.watcher.hold(ref) // as the session of by does
+		us.produce(orders, 0, 1, 100)
+		m.list.Store(&[]*link{m.link("ap")}) // as drop does
+		m.noticed(by, 1)
+		m.watcher.unhold(ref, 1<<40) // it has seen all that there is
+		ms.until("ap has the second record", time.Second, func() bool { return copied(us, ap, orders, 0) })
+	})
+}
+
+// TestG43GrowthWakesEveryLinkDuringABacklog: a session that sends a backlog for minutes
+// tells other links of what grows meanwhile, as they sleep.
+func TestG43GrowthWakesEveryLinkDuringABacklog(t *testing.T) {
+	inBubble(t, short, []rhumb.RegionName{"us", "eu", "ap"}, func(ms *mesh) {
+		us, ap := ms.nodes["us"], ms.nodes["ap"]
+		for i := range ms.policy.edges {
+			if e := &ms.policy.edges[i]; e.From == "us" && e.To == "eu" {
+				e.Rate = 100_000
+			}
+		}
+		us.create(orders, 1)
+		ms.start()
+		ms.until("topic", 5*time.Second, func() bool { return len(ap.region.Topics()) == 1 })
+		for range 300 {
+			us.produce(orders, 0, 1, 30_000)
+		}
+		ms.until("ap has all", 10*time.Second, func() bool { return copied(us, ap, orders, 0) })
+		ms.pass(30 * time.Second) // the session to ap closes, the one to eu has a minute to go
+		if ap, eu := us.flow("ap"), us.flow("eu"); ap.State != SessionIdle || eu.Lag.Records < 100 {
+			ms.t.Fatalf("ap is %s, eu lacks %d records", ap.State, eu.Lag.Records)
+		}
+		us.produce(orders, 0, 1, 100)
+		ms.until("ap has the last record", 2*time.Second, func() bool { return copied(us, ap, orders, 0) })
+	})
+}
