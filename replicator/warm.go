@@ -184,14 +184,16 @@ const (
 // then, and it grows by a packet for each round trip (RFC 9002, section 7.3.3), if all of
 // it is used. A new connection begins with a larger one.
 type spares struct {
-	n    int
-	at   time.Time // when the last one was added
-	idle time.Time // since when nothing is sent, zero: something is
+	n        int
+	at       time.Time // when the last one was added
+	idle     time.Time // since when nothing is sent, zero: something is
+	received uint64    // bytes of the peer's, at the last look
+	heard    time.Time // when these last grew
 }
 
 // look takes the largest window that a connection of the link has, what it needs, and
 // whether anything was sent lately. It reports whether one more connection is to be had, and
-// whether the first one is to be made anew.
+// whether the first one is to be made anew: not while the peer sends over it.
 func (s *spares) look(now time.Time, best, need uint64, sends bool) (more, anew bool) {
 	switch {
 	case sends:
@@ -204,7 +206,7 @@ func (s *spares) look(now time.Time, best, need uint64, sends bool) (more, anew 
 		s.n = 0
 	}
 	if best >= need/2 || long {
-		return false, long && best < need/2
+		return false, long && best < need/2 && now.Sub(s.heard) >= spareIdle
 	}
 	if s.n == sparesMost || now.Sub(s.at) < sparePause || !sends && s.n > 0 {
 		return false, false
@@ -227,6 +229,9 @@ func (p *pool) spare(now time.Time, used []*member, sample climb.Sample) {
 	best := p.conn.qc.ConnectionStats().CongestionWindow
 	for _, m := range used {
 		best = max(best, m.qc.ConnectionStats().CongestionWindow)
+	}
+	if n := p.conn.link.counters.receivedBytes.Load(); n != p.spares.received {
+		p.spares.received, p.spares.heard = n, now
 	}
 	more, anew := p.spares.look(now, best, need, sample.Bytes > 0)
 	if more {

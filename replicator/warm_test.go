@@ -153,8 +153,29 @@ func TestSparesAreFew(t *testing.T) {
 	step(sparePause, 99, true, false, false, 3)
 	step(sparePause, 99, false, false, false, 3)
 	step(spareIdle, 150, false, false, false, 0) // given back, but one is large
+	s.heard = now                                // the peer sends
+	step(spareIdle-time.Second, 99, false, false, false, 0)
 	step(time.Second, 99, false, false, true, 0)
 	step(time.Second, 99, true, true, false, 1)
+}
+
+// TestShrunkWindowDoesNotEndWhatThePeerSends: a region that only receives has a small window
+// on a bad line, and nothing to send; the connection is not made anew for that under the peer.
+func TestShrunkWindowDoesNotEndWhatThePeerSends(t *testing.T) {
+	inBubble(t, relay.Settings{Delay: 40 * time.Millisecond, Loss: .03}, usEu, func(ms *mesh) {
+		us, eu := ms.nodes["us"], ms.nodes["eu"]
+		ms.correction = uncorrected
+		ms.policy.edges = ms.policy.edges[:1] // nothing leads back
+		ms.flowing(us, eu, 1)
+		for range 1500 {
+			us.produce(live, 0, 1, 1000)
+			ms.pass(100 * time.Millisecond)
+		}
+		ms.until("all is there", time.Minute, func() bool { return copied(us, eu, live, 0) })
+		if st := us.link("eu"); st.Connects != 1 {
+			ms.t.Errorf("%d connections, one after the other", st.Connects)
+		}
+	})
 }
 
 // TestWarmthEnds: padding ends where it is enough or does harm.
