@@ -45,7 +45,7 @@ func (s *Store) settleAll(ctx context.Context) error {
 	if err := s.noteNewest(); err != nil {
 		return err
 	}
-	for ctx.Err() == nil {
+	for n := 1; ctx.Err() == nil; n++ {
 		again, err := s.settleNext(ctx)
 		if err != nil {
 			return err
@@ -53,7 +53,17 @@ func (s *Store) settleAll(ctx context.Context) error {
 		if !again {
 			break
 		}
+		if n%settleRow == 0 { // files may come faster than they settle, for hours
+			if err := s.giveBack(ctx); err != nil {
+				return err
+			}
+		}
 	}
+	return s.giveBack(ctx)
+}
+
+// giveBack deletes what is dead, and has files rewritten of which little is not.
+func (s *Store) giveBack(ctx context.Context) error {
 	if err := s.removeDead(ctx); err != nil {
 		return err
 	}
