@@ -44,6 +44,7 @@ type sending struct {
 	opened func() // called when it knows where to start, or failed to
 
 	// For the watchdog.
+	told    atomic.Int64  // progress of the log of which other links know
 	moved   atomic.Int64  // Unix ns of the last progress
 	waiting atomic.Bool   // for a budget or a turn
 	writing atomic.Bool   // on the lane
@@ -84,6 +85,7 @@ func (s *sending) run(ctx context.Context) error {
 	defer s.cancel(nil)
 	m, ref := s.flow.link.m, s.flow.source.ref
 	s.seen, s.tailed = m.watcher.hold(ref), time.Now()
+	s.told.Store(int64(s.seen))
 	defer func() { m.watcher.unhold(ref, s.seen) }()
 	m.cfg.Region.AddWaiter(ref, s.waiter)
 	defer m.cfg.Region.RemoveWaiter(ref, s.waiter)
@@ -141,6 +143,7 @@ func (s *sending) look(ctx context.Context) (session.Source, error) {
 	}
 	if out := log.progress(); out > s.seen {
 		s.seen = out
+		s.told.Store(int64(out))
 		s.flow.link.m.noticed(s.flow, src.OwnLast)
 	}
 	s.barren = s.flow.barren(src.OwnLast)

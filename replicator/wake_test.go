@@ -59,3 +59,38 @@ func TestG43GrowthWakesEveryLinkDuringABacklog(t *testing.T) {
 		ms.until("ap has the last record", 2*time.Second, func() bool { return copied(us, ap, orders, 0) })
 	})
 }
+
+// TestG43GrowthWakesEveryLinkWhileOthersHaveTheBudget: nor is it late for one link that the
+// session which holds the partition waits for room on another one.
+func TestG43GrowthWakesEveryLinkWhileOthersHaveTheBudget(t *testing.T) {
+	inBubble(t, short, []rhumb.RegionName{"us", "eu", "ap"}, func(ms *mesh) {
+		const partitions = 20
+		us, eu, ap := ms.nodes["us"], ms.nodes["eu"], ms.nodes["ap"]
+		ms.limits.SendBudget, ms.limits.Read = 128<<10, 64<<10
+		us.create(orders, partitions)
+		ms.start()
+		for _, r := range []*fakeRegion{eu.region, ap.region} {
+			ms.until("topic", 10*time.Second, func() bool { return len(r.Topics()) == 1 })
+		}
+		ap.region.mu.Lock()
+		ap.region.delay = 3 * time.Second
+		ap.region.mu.Unlock()
+		copied := func() bool {
+			for p := range partitions {
+				if !copied(us, eu, orders, p) {
+					return false
+				}
+			}
+			return true
+		}
+		for i := range 20 * partitions {
+			us.produce(orders, i%partitions, 1, 20_000)
+		}
+		ms.until("eu has all", 10*time.Second, copied)
+		ms.pass(30 * time.Second) // the sessions to eu close, those to ap stand in line
+		for p := range partitions {
+			us.produce(orders, p, 1, 100)
+		}
+		ms.until("eu has the last records", 3*time.Second, copied)
+	})
+}

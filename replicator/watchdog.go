@@ -39,11 +39,12 @@ func (c *conn) watch(ctx context.Context) error {
 	}
 }
 
-// rebuild ends stuck sessions, which makes their flows open new ones, and tells
+// rebuild has sessions that wait tell of growth, and ends stuck ones, which makes their flows open new ones, and tells
 // how many they were.
 func (c *conn) rebuild(now time.Time, after time.Duration) int {
 	n := 0
 	for _, s := range c.lanes.all() {
+		s.tell()
 		stuck, lane := s.stuck(now, after)
 		if !stuck {
 			continue
@@ -64,6 +65,23 @@ func (c *conn) rebuild(now time.Time, after time.Duration) int {
 		c.m.log.Warn("sessions made no progress and are built anew", "peer_region", c.link.name, "sessions", n)
 	}
 	return n
+}
+
+// tell has flows on other links started where they sleep, if the partition grew while the
+// session waits for room, a turn or the line, and so does not look: it holds the partition.
+func (s *sending) tell() {
+	if !s.waiting.Load() && !s.writing.Load() {
+		return
+	}
+	m, ref := s.flow.link.m, s.flow.source.ref
+	st, ok := m.cfg.Region.State(ref)
+	if !ok {
+		return
+	}
+	if out := int64(lastOut(&st)); out > s.told.Load() {
+		s.told.Store(out)
+		m.wakeFlows(ref, s.flow, false)
+	}
 }
 
 func (ls *lanes) all() []*sending {
