@@ -112,7 +112,7 @@ func TestI9CarrierTakesLittle(t *testing.T) {
 		s.given.Store(given)
 		s.busy.Store(true)
 		s.progress()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute) // of the bubble
 		if stuck, lane := s.stuck(time.Now(), 15*time.Second); !stuck || !lane {
 			t.Errorf("a session whose lane takes nothing: stuck %v, because of its lane %v", stuck, lane)
 		}

@@ -45,7 +45,7 @@ func (l *link) report(now time.Time) LinkStatus {
 	if conn := l.connection(); conn != nil {
 		s.Inbound = conn.inbound.report()
 	}
-	for _, f := range l.allFlows() {
+	for _, f := range l.all() {
 		s.Partitions = append(s.Partitions, f.report(now))
 	}
 	s.Sums = SumsOf(s.Partitions)

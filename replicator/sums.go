@@ -32,7 +32,7 @@ func (m *Manager) Sums() Status {
 	for i, l := range m.byName() {
 		s.Links = append(s.Links, l.figures(s.At))
 		sums := &s.Links[i].Sums
-		for _, f := range l.allFlows() {
+		for _, f := range l.all() {
 			f.addTo(sums, s.At)
 		}
 	}
@@ -45,17 +45,6 @@ func SumsOf(all []PartitionStatus) (s Sums) {
 		s.add(&all[i])
 	}
 	return s
-}
-
-// allFlows lists the flows of a link.
-func (l *link) allFlows() []*flow {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	flows := make([]*flow, 0, len(l.flows))
-	for _, f := range l.flows {
-		flows = append(flows, f)
-	}
-	return flows
 }
 
 // addTo adds the flow to what all are together.
