@@ -142,9 +142,12 @@ func (h *host) missing(p replicator.PartitionStatus, after, end rhumb.Offset) (n
 		if err != nil {
 			return 0, oldest, err
 		}
+		st, _ := h.region().State(here.Ref)
 		for _, b := range found {
 			if e := b.Envelope; e.First > after && e.Last <= end {
-				if n += int64(e.Count); oldest.IsZero() {
+				// A trim may end inside a batch: what it took is not missing anywhere.
+				trimmed := min(max(0, int64(st.OwnFloor-e.First)+1), int64(e.Count))
+				if n += int64(e.Count) - trimmed; oldest.IsZero() {
 					oldest = time.UnixMilli(e.AppendTime)
 				}
 			}
