@@ -1,0 +1,3 @@
+module github.com/rhumbmq/rhumb/tools/steady
+
+go 1.26.0
