@@ -49,7 +49,11 @@ func TestI10IdleStoreMakesNoGarbage(t *testing.T) {
 	dir := t.TempDir()
 	s := &Store{cfg: Config{FS: vfs.OS(), Dir: dir}}
 	s.space.fs, s.space.dir, s.space.min, s.space.reserve = s.cfg.FS, dir, -1, -1
-	if n := testing.AllocsPerRun(100, s.checkSpace); n > 1 {
-		t.Errorf("%v allocations", n)
+	var n float64
+	for range 10 { // what an earlier test has left running may allocate, but not for long
+		if n = testing.AllocsPerRun(100, s.checkSpace); n <= 1 {
+			return
+		}
 	}
+	t.Errorf("%v allocations", n)
 }

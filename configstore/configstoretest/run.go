@@ -63,8 +63,9 @@ func Run(t *testing.T, fresh func(t *testing.T, alone bool) Backend) {
 	}
 }
 
-// patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+// patience is how long a test waits for what must happen. It is generous: a machine
+// may run many such tests at once, each with a server of its own.
+const patience = 2 * time.Minute
 
 func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

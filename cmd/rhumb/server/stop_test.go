@@ -144,6 +144,7 @@ func TestStopBeforeReady(t *testing.T) {
 func TestI1Kill(t *testing.T) {
 	f := start(t, configure(t))
 	f.produce(f.client(f.kafka()), "orders", "first")
+	f.server.killing.Do(func() { close(f.server.killed) }) // the moment of its death, which Kill waits from
 	lines := strings.Count(f.log.String(), "\n")
 	f.server.Kill()
 	if err := f.end(); err != nil {

@@ -2,7 +2,11 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +22,7 @@ func TestCopyIsNotStartedBesideTheOriginal(t *testing.T) {
 	cp := f.cfg
 	cp.DataDir = t.TempDir()
 	cp.Listeners = slices.Clone(cp.Listeners)
-	if err := os.CopyFS(cp.DataDir, os.DirFS(f.cfg.DataDir)); err != nil {
-		t.Fatal(err)
-	}
+	copyRunning(t, f.cfg.DataDir, cp.DataDir)
 	second := launch(t, cp)
 	if err := second.end(); err == nil || !strings.Contains(err.Error(), "region us runs already") {
 		t.Fatalf("the copy's end: %v", err)
@@ -30,6 +32,42 @@ func TestCopyIsNotStartedBesideTheOriginal(t *testing.T) {
 	}
 	f.server.Kill()
 	start(t, cp)
+}
+
+// copyRunning copies a directory that is in use: as it is when nothing in it changes
+// meanwhile, as with a snapshot of the file system.
+func copyRunning(t *testing.T, from, to string) {
+	t.Helper()
+	until(t, "the directory is copied", func() bool {
+		before, err := contents(from)
+		if err == nil {
+			err = os.RemoveAll(to)
+		}
+		if err == nil {
+			err = os.CopyFS(to, os.DirFS(from))
+		}
+		after, err2 := contents(from)
+		if err = errors.Join(err, err2); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return err == nil && before == after
+	})
+}
+
+// contents tells the files of a directory with their sizes and times.
+func contents(dir string) (string, error) {
+	var all strings.Builder
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			fmt.Fprintln(&all, path, info.Size(), info.ModTime().UnixNano())
+		}
+		return err
+	})
+	return all.String(), err
 }
 
 // A region whose addresses were overwritten says so and writes them again.
