@@ -37,7 +37,7 @@ func compactBoth(sh *Shard, limits map[rhumb.PartitionID]rhumb.Offset) {
 
 // playKeyed runs the history of a seed and calls at before each operation that changes
 // something.
-func playKeyed(t *testing.T, seed uint64, durability Durability, at func(h *keyedHistory, fs *vfs.Mem, op vfs.Op)) *keyedHistory {
+func playKeyed(t *testing.T, seed uint64, how way, at func(h *keyedHistory, fs *vfs.Mem, op vfs.Op)) *keyedHistory {
 	h := &keyedHistory{}
 	fs := vfs.NewMem(vfs.MemConfig{})
 	fs.SetHook(func(op vfs.Op) error {
@@ -46,7 +46,7 @@ func playKeyed(t *testing.T, seed uint64, durability Durability, at func(h *keye
 		}
 		return nil
 	})
-	cfg := crashConfig(fs, durability)
+	cfg := crashConfig(fs, how)
 	cfg.CompactRate = -1
 	n := start(t, cfg)
 	d := newDriver(t, n.store.Shard(1))
@@ -104,7 +104,7 @@ func (w *keyWriter) forget(entries []*raftpb.Entry) {
 // recoverKeyed reopens what a crash left, applies again what Raft would, and checks
 // every partition: before, while, and after it is compacted on. If second is not 0
 // there is another crash before the second-th operation.
-func recoverKeyed(t *testing.T, entries []*raftpb.Entry, saved int, fs *vfs.Mem, durability Durability, second int) {
+func recoverKeyed(t *testing.T, entries []*raftpb.Entry, saved int, fs *vfs.Mem, how way, second int) {
 	t.Helper()
 	var mu sync.Mutex
 	var again *vfs.Mem
@@ -118,7 +118,7 @@ func recoverKeyed(t *testing.T, entries []*raftpb.Entry, saved int, fs *vfs.Mem,
 		}
 		return nil
 	})
-	cfg := crashConfig(fs, durability)
+	cfg := crashConfig(fs, how)
 	cfg.CompactRate = -1
 	s, err := Open(cfg)
 	if err != nil {
@@ -130,7 +130,7 @@ func recoverKeyed(t *testing.T, entries []*raftpb.Entry, saved int, fs *vfs.Mem,
 	sh := s.Shard(1)
 	last, _ := sh.LastIndex()
 	applied, _ := sh.Applied()
-	if durability == DurabilityFsync && last < uint64(saved) {
+	if how.durability == DurabilityFsync && last < uint64(saved) {
 		t.Fatalf("I1: entry %d was promised, the log ends at %d", saved, last)
 	}
 	if applied > last {
@@ -160,7 +160,7 @@ func recoverKeyed(t *testing.T, entries []*raftpb.Entry, saved int, fs *vfs.Mem,
 	if again != nil {
 		mu.Lock()
 		defer mu.Unlock()
-		recoverKeyed(t, entries, len(entries), again, durability, 0)
+		recoverKeyed(t, entries, len(entries), again, how.other(), 0)
 	}
 }
 
@@ -169,13 +169,13 @@ func recoverKeyed(t *testing.T, entries []*raftpb.Entry, saved int, fs *vfs.Mem,
 // there, and what a tombstone deleted never comes back.
 func TestI1I2I12CrashAtEveryOperationOfACompaction(t *testing.T) {
 	for _, seed := range crashSeeds(t, 1) {
-		for _, durability := range []Durability{DurabilityFsync, DurabilityNone} {
-			t.Run(fmt.Sprintf("seed %d %v", seed, durability), func(t *testing.T) { crashCompaction(t, seed, durability) })
+		for _, how := range ways {
+			t.Run(fmt.Sprintf("seed %d %v", seed, how), func(t *testing.T) { crashCompaction(t, seed, how) })
 		}
 	}
 }
 
-func crashCompaction(t *testing.T, seed uint64, durability Durability) {
+func crashCompaction(t *testing.T, seed uint64, how way) {
 	type moment struct {
 		fs    *vfs.Mem
 		saved int
@@ -185,7 +185,7 @@ func crashCompaction(t *testing.T, seed uint64, durability Durability) {
 	var h *keyedHistory
 	segments := 0
 	synctest.Test(t, func(t *testing.T) {
-		h = playKeyed(t, seed, durability, func(h *keyedHistory, fs *vfs.Mem, op vfs.Op) {
+		h = playKeyed(t, seed, how, func(h *keyedHistory, fs *vfs.Mem, op vfs.Op) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			n := len(moments)
@@ -200,7 +200,7 @@ func crashCompaction(t *testing.T, seed uint64, durability Durability) {
 	if segments < 4 || h.passes < 6 {
 		t.Errorf("the history does too little")
 	}
-	step := crashStep(durability)
+	step := crashStep(how)
 	if step > 1 || os.Getenv("RHUMB_SEEDS") == "" {
 		step *= 2 // the log and its files have their own test with each operation
 	}
@@ -210,7 +210,7 @@ func crashCompaction(t *testing.T, seed uint64, durability Durability) {
 			second = 1 + i*7%60
 		}
 		ok := t.Run(fmt.Sprintf("op %d %s %s", i, m.op.Kind, m.op.Name), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { recoverKeyed(t, h.entries, m.saved, m.fs, durability, second) })
+			synctest.Test(t, func(t *testing.T) { recoverKeyed(t, h.entries, m.saved, m.fs, how, second) })
 		})
 		if !ok {
 			return

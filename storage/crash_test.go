@@ -29,7 +29,7 @@ import (
 // checkRecovery reopens what a crash left and compares it with the promises. If
 // second is not 0 there is another crash before the second-th operation after the
 // first, if recovery and what follows it have so many.
-func checkRecovery(t *testing.T, h *history, made promise, fs *vfs.Mem, durability Durability, second int) {
+func checkRecovery(t *testing.T, h *history, made promise, fs *vfs.Mem, how way, second int) {
 	t.Helper()
 	var mu sync.Mutex
 	var again *vfs.Mem
@@ -45,7 +45,7 @@ func checkRecovery(t *testing.T, h *history, made promise, fs *vfs.Mem, durabili
 		}
 		return nil
 	})
-	s, err := Open(crashConfig(fs, durability))
+	s, err := Open(crashConfig(fs, how))
 	if err != nil {
 		t.Fatalf("reopen: %v", err)
 	}
@@ -70,7 +70,7 @@ func checkRecovery(t *testing.T, h *history, made promise, fs *vfs.Mem, durabili
 	}
 	kill()
 	if again != nil {
-		checkRecovery(t, h, promised, again, durability, 0)
+		checkRecovery(t, h, promised, again, how.other(), 0)
 	}
 }
 
@@ -217,22 +217,22 @@ func crashSeeds(t *testing.T, n uint64) (seeds []uint64) {
 
 func TestI1I2I12CrashAtEveryOperation(t *testing.T) {
 	for _, seed := range crashSeeds(t, 1) {
-		for _, durability := range []Durability{DurabilityFsync, DurabilityNone} {
-			t.Run(fmt.Sprintf("seed %d %v", seed, durability), func(t *testing.T) {
-				crashEverywhere(t, seed, durability)
+		for _, how := range ways {
+			t.Run(fmt.Sprintf("seed %d %v", seed, how), func(t *testing.T) {
+				crashEverywhere(t, seed, how)
 			})
 		}
 	}
 }
 
 // crashStep is every how many operations there is a crash.
-func crashStep(durability Durability) int {
+func crashStep(how way) int {
 	switch {
 	case os.Getenv("RHUMB_SEEDS") != "":
 		return 1
 	case testing.Short():
 		return 10
-	case durability != DurabilityFsync:
+	case how != ways[0]:
 		return 4 // the default has to be exact, the others cost the same time
 	}
 	return 1
@@ -241,7 +241,7 @@ func crashStep(durability Durability) int {
 // crashEverywhere plays one history and recovers from a crash at each operation.
 // The clones are taken while it runs and checked afterwards, each with the promises
 // of its moment: entries that were cancelled later are compared with their own.
-func crashEverywhere(t *testing.T, seed uint64, durability Durability) {
+func crashEverywhere(t *testing.T, seed uint64, how way) {
 	type moment struct {
 		fs   *vfs.Mem
 		made promise
@@ -250,7 +250,7 @@ func crashEverywhere(t *testing.T, seed uint64, durability Durability) {
 	}
 	var moments []moment
 	synctest.Test(t, func(t *testing.T) {
-		h := play(t, seed, durability, func(h *history, fs *vfs.Mem, op vfs.Op) error {
+		h := play(t, seed, how, func(h *history, fs *vfs.Mem, op vfs.Op) error {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			before := h.copy() // what was promised, before the crash
@@ -264,14 +264,14 @@ func crashEverywhere(t *testing.T, seed uint64, durability Durability) {
 			t.Errorf("the history does too little")
 		}
 	})
-	step := crashStep(durability)
+	step := crashStep(how)
 	for i := 0; i < len(moments); i += step {
 		m, second := moments[i], 0
 		if i%4 == 0 {
 			second = 1 + i*7%60
 		}
 		ok := t.Run(fmt.Sprintf("op %d %s %s", i, m.op.Kind, m.op.Name), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { checkRecovery(t, m.h, m.made, m.fs, durability, second) })
+			synctest.Test(t, func(t *testing.T) { checkRecovery(t, m.h, m.made, m.fs, how, second) })
 		})
 		if !ok {
 			return

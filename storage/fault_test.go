@@ -26,12 +26,13 @@ func TestI1FailedOperations(t *testing.T) {
 	}
 	for _, fault := range []error{syscall.EIO, syscall.ENOSPC, &vfs.ShortWrite{N: 100, Err: syscall.ENOSPC}} {
 		for n := 3; n < 700; n += step {
+			how := way{DurabilityFsync, n%2 == 0}
 			ok := t.Run(fmt.Sprintf("%v from operation %d", fault, n), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var mu sync.Mutex // Pebble and the settler work side by side
 					var after *vfs.Mem
 					ops := 0
-					h := play(t, 3, DurabilityFsync, func(_ *history, fs *vfs.Mem, op vfs.Op) error {
+					h := play(t, 3, how, func(_ *history, fs *vfs.Mem, op vfs.Op) error {
 						mu.Lock()
 						defer mu.Unlock()
 						after = fs
@@ -44,7 +45,7 @@ func TestI1FailedOperations(t *testing.T) {
 					if _, err := fs.Stat("data/FORMAT"); err != nil {
 						return // nothing was promised yet
 					}
-					checkRecovery(t, h, h.made, fs, DurabilityFsync, 0)
+					checkRecovery(t, h, h.made, fs, how, 0)
 				})
 			})
 			if !ok {

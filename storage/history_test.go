@@ -249,7 +249,7 @@ func (p *player) save(list []*raftpb.Entry) error {
 
 // play runs the history of a seed and calls at before each operation of the file
 // system that changes something. It ends when at returns an error, or by itself.
-func play(t *testing.T, seed uint64, durability Durability, at func(h *history, fs *vfs.Mem, op vfs.Op) error) *history {
+func play(t *testing.T, seed uint64, how way, at func(h *history, fs *vfs.Mem, op vfs.Op) error) *history {
 	h := &history{entries: [2]map[uint64]*raftpb.Entry{{}, {}}, made: promise{starts: map[rhumb.PartitionRef]rhumb.Offset{}}}
 	fs := vfs.NewMem(vfs.MemConfig{})
 	fs.SetHook(func(op vfs.Op) error {
@@ -258,8 +258,7 @@ func play(t *testing.T, seed uint64, durability Durability, at func(h *history, 
 		}
 		return at(h, fs, op)
 	})
-	cfg := crashConfig(fs, durability)
-	cfg.Direct = seed%3 == 0 // the others go through the page cache
+	cfg := crashConfig(fs, how)
 	cfg.Events = Events{
 		Settled:     func(uint64, uint64) { h.settled++ },
 		Removed:     func(uint64) { h.removed++ },
@@ -283,9 +282,28 @@ func play(t *testing.T, seed uint64, durability Durability, at func(h *history, 
 	return h
 }
 
-func crashConfig(fs vfs.FS, durability Durability) Config {
+// way is how a log is written.
+type way struct {
+	durability Durability
+	direct     bool
+}
+
+// ways are those that are crashed; the first one at each operation.
+var ways = []way{{DurabilityFsync, true}, {DurabilityFsync, false}, {DurabilityNone, false}}
+
+func (w way) String() string {
+	if w.direct {
+		return w.durability.String() + " direct"
+	}
+	return w.durability.String() + " cached"
+}
+
+// other is past the page cache where w is through it, and the other way round.
+func (w way) other() way { return way{w.durability, !w.direct} }
+
+func crashConfig(fs vfs.FS, how way) Config {
 	cfg := testConfig(fs)
-	cfg.Durability, cfg.Direct = durability, durability == DurabilityFsync
+	cfg.Durability, cfg.Direct = how.durability, how.direct
 	cfg.StateMemTable = 64 << 10
 	cfg.CopyForwardFiles = 2
 	return cfg

@@ -154,7 +154,8 @@ func (f *filling) hook(fs *vfs.Mem, seed uint64) func(op vfs.Op) error {
 // check reopens what a crash left, lets the follower go on to the end, in one way or
 // another, and compares.
 func (f *filling) check(m fillMoment, i int) {
-	f.use(start(f.t, crashConfig(m.fs, DurabilityFsync)))
+	how := ways[i/2%2]
+	f.use(start(f.t, crashConfig(m.fs, how)))
 	running := f.node
 	defer func() {
 		if f.t.Failed() {
@@ -182,7 +183,7 @@ func (f *filling) check(m fillMoment, i int) {
 	f.files(3)
 	compareModel(f.t, f.sh, modelOf(f.entries, f.end))
 	f.node.close()
-	f.use(start(f.t, crashConfig(m.fs, DurabilityFsync)))
+	f.use(start(f.t, crashConfig(m.fs, how.other())))
 	defer f.node.close()
 	compareModel(f.t, f.sh, modelOf(f.entries, f.end))
 }
@@ -199,10 +200,10 @@ func crashInstallation(t *testing.T, seed uint64) {
 	f := newFilling(t, seed)
 	fs := vfs.NewMem(vfs.MemConfig{})
 	fs.SetHook(f.hook(fs, seed))
-	f.use(start(t, crashConfig(fs, DurabilityFsync)))
+	f.use(start(t, crashConfig(fs, ways[seed%2])))
 	f.play()
 	f.node.close()
-	step := crashStep(DurabilityNone) // few of these cases are new ones
+	step := crashStep(ways[1]) // few of these cases are new ones
 	if testing.Short() {
 		step *= 5
 	}

@@ -65,8 +65,8 @@ func (h *sharedHistory) step(d *driver) {
 	}
 }
 
-func sharedConfig(fs vfs.FS, durability Durability) Config {
-	cfg := crashConfig(fs, durability)
+func sharedConfig(fs vfs.FS, how way) Config {
+	cfg := crashConfig(fs, how)
 	cfg.CompactRate = -1
 	return cfg
 }
@@ -76,7 +76,7 @@ func sharedConfig(fs vfs.FS, durability Durability) Config {
 // where they were for every reader, before and after a restart.
 func TestRewriteReclaimsSharedFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, cfg := newSharedHistory(), sharedConfig(vfs.NewMem(vfs.MemConfig{}), DurabilityFsync)
+		h, cfg := newSharedHistory(), sharedConfig(vfs.NewMem(vfs.MemConfig{}), ways[0])
 		n := start(t, cfg)
 		d := newDriver(t, n.store.Shard(1))
 		for range 3 {
@@ -137,7 +137,7 @@ func logBytes(s *Store) (n int64) {
 // copied.
 func TestRewriteLeavesWhatGoesByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := start(t, sharedConfig(vfs.NewMem(vfs.MemConfig{}), DurabilityFsync))
+		n := start(t, sharedConfig(vfs.NewMem(vfs.MemConfig{}), ways[0]))
 		defer n.close()
 		d := newDriver(t, n.store.Shard(1))
 		for range 400 {
@@ -161,13 +161,13 @@ func TestRewriteLeavesWhatGoesByItself(t *testing.T) {
 // batch above its log start is there, once, as it was.
 func TestI1I2I12CrashAtEveryOperationOfARewrite(t *testing.T) {
 	for _, seed := range crashSeeds(t, 1) {
-		for _, durability := range []Durability{DurabilityFsync, DurabilityNone} {
-			t.Run(fmt.Sprintf("seed %d %v", seed, durability), func(t *testing.T) { crashRewrite(t, seed, durability) })
+		for _, how := range ways {
+			t.Run(fmt.Sprintf("seed %d %v", seed, how), func(t *testing.T) { crashRewrite(t, seed, how) })
 		}
 	}
 }
 
-func crashRewrite(t *testing.T, seed uint64, durability Durability) {
+func crashRewrite(t *testing.T, seed uint64, how way) {
 	type moment struct {
 		fs    *vfs.Mem
 		saved uint64
@@ -191,7 +191,7 @@ func crashRewrite(t *testing.T, seed uint64, durability Durability) {
 			moments = append(moments, moment{clone, h.saved, op})
 			return nil
 		})
-		n := start(t, sharedConfig(fs, durability))
+		n := start(t, sharedConfig(fs, how))
 		d := newDriver(t, n.store.Shard(1))
 		for i := range 720 {
 			h.step(d)
@@ -209,14 +209,14 @@ func crashRewrite(t *testing.T, seed uint64, durability Durability) {
 	if segments < 3 || files < 5 {
 		t.Errorf("the history does too little")
 	}
-	step := 2 * crashStep(durability) // the log has its own test with each operation
+	step := 2 * crashStep(how) // the log has its own test with each operation
 	for i := int(seed) % step; i < len(moments); i += step {
 		m, second := moments[i], 0
 		if i%3 == 0 {
 			second = 1 + i*7%60
 		}
 		ok := t.Run(fmt.Sprintf("op %d %s %s", i, m.op.Kind, m.op.Name), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { recoverShared(t, h.entries, m.saved, m.fs, durability, second) })
+			synctest.Test(t, func(t *testing.T) { recoverShared(t, h.entries, m.saved, m.fs, how, second) })
 		})
 		if !ok {
 			return
@@ -227,7 +227,7 @@ func crashRewrite(t *testing.T, seed uint64, durability Durability) {
 // recoverShared reopens what a crash left, applies again what Raft would, and compares
 // every partition with the model: before files are rewritten again, and after. If second
 // is not 0 there is another crash before the second-th operation.
-func recoverShared(t *testing.T, entries map[uint64]*raftpb.Entry, saved uint64, fs *vfs.Mem, durability Durability, second int) {
+func recoverShared(t *testing.T, entries map[uint64]*raftpb.Entry, saved uint64, fs *vfs.Mem, how way, second int) {
 	t.Helper()
 	var mu sync.Mutex
 	var again *vfs.Mem
@@ -241,7 +241,7 @@ func recoverShared(t *testing.T, entries map[uint64]*raftpb.Entry, saved uint64,
 		}
 		return nil
 	})
-	s, err := Open(sharedConfig(fs, durability))
+	s, err := Open(sharedConfig(fs, how))
 	if err != nil {
 		t.Fatalf("reopen: %v", err)
 	}
@@ -251,7 +251,7 @@ func recoverShared(t *testing.T, entries map[uint64]*raftpb.Entry, saved uint64,
 	sh := s.Shard(1)
 	last, _ := sh.LastIndex()
 	applied, _ := sh.Applied()
-	if durability == DurabilityFsync && last < saved {
+	if how.durability == DurabilityFsync && last < saved {
 		t.Fatalf("I1: entry %d was promised, the log ends at %d", saved, last)
 	}
 	if applied > last {
@@ -271,6 +271,6 @@ func recoverShared(t *testing.T, entries map[uint64]*raftpb.Entry, saved uint64,
 	if again != nil {
 		mu.Lock()
 		defer mu.Unlock()
-		recoverShared(t, entries, 0, again, durability, 0)
+		recoverShared(t, entries, 0, again, how.other(), 0)
 	}
 }

@@ -68,7 +68,7 @@ func (h *host) config() config.Config {
 	cfg.DataDir = dataDir
 	cfg.Shards = 2
 	if h.name == "r1" { // one region of them writes its log the other way
-		cfg.LogWrites = config.LogWritesDirect
+		cfg.LogWrites = config.LogWritesCached
 	}
 	cfg.Listeners = []config.Listener{{Name: "geo", Protocol: config.ProtocolGeo, Bind: net.JoinHostPort(h.ip.String(), "7650")}}
 	cfg.Limits.LogFile = 1 << 20

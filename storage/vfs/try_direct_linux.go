@@ -71,6 +71,9 @@ func (fsys osFS) tryDirect(name string) (err error) {
 	if !f.(*osFile).wroteDirect() {
 		return errors.New("writing is refused")
 	}
+	if err := f.(*osFile).isDirect(); err != nil {
+		return err
+	}
 	if err := f.Sync(); err != nil {
 		return err
 	}
@@ -81,6 +84,31 @@ func (fsys osFS) tryDirect(name string) (err error) {
 		return err
 	case n < size || !bytes.Equal(got[:len(want)], want):
 		return errors.New("what was read is not what was written")
+	}
+	return nil
+}
+
+// isDirect asks the file system, of Linux 6.1 and later, whether it does as it says: that of
+// an encrypted folder, or one that writes data to its journal, takes everything that is to
+// pass the cache by, and puts it there all the same.
+func (f *osFile) isDirect() error {
+	var st unix.Statx_t
+	err := f.control("statx", func(fd int) error {
+		return ignoringInterrupts(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN, &st) })
+	})
+	if err != nil || st.Mask&unix.STATX_DIOALIGN == 0 {
+		return nil // not known: the trial decides alone
+	}
+	return judgeAlign(st.Dio_mem_align, st.Dio_offset_align)
+}
+
+// judgeAlign says what is against direct access to a file with these alignments; 0 is none.
+func judgeAlign(memory, offset uint32) error {
+	switch {
+	case memory == 0 || offset == 0:
+		return errors.New("this file's data go through the page cache in any case: encryption, or a journal of data")
+	case memory > TailBlock || offset > TailBlock:
+		return fmt.Errorf("it takes multiples of %d bytes only", max(memory, offset))
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 type rhumb struct {
 	options *options
 	binary  string
-	direct  bool // log_writes: direct
-	third   bool // there is a region "ap", too, with a namespace that only it and us have
+	writes  string // log_writes; "": as a region has it of whose file says nothing
+	third   bool   // there is a region "ap", too, with a namespace that only it and us have
 }
 
 // regions are the names of the regions.
@@ -48,15 +48,14 @@ func (s *rhumb) start(ctx context.Context, p *processes) error {
 	if err := p.run(ctx, 0, "", s.binary, append([]string{"certs", "issue", "--config-store", "store"}, s.regions()...)...); err != nil {
 		return err
 	}
-	writes := "cached"
-	if s.direct {
-		writes = "direct"
+	writes := ""
+	if s.writes != "" {
+		writes = "log_writes: " + s.writes + "\n"
 	}
 	for i, name := range s.regions() {
 		if err := p.write(name+".yaml", fmt.Sprintf(`region: {name: %s}
 data_dir: data-%s
-log_writes: %s
-config_store: {embedded: {path: store}}
+%sconfig_store: {embedded: {path: store}}
 listeners:
   - {protocol: kafka, bind: "%s"}
   - {protocol: admin, bind: "127.0.0.1:%d"}

@@ -39,7 +39,8 @@ type client interface {
 
 var systems = map[string]func(o *options) system{
 	"rhumb":        func(o *options) system { return &rhumb{options: o} },
-	"rhumb-direct": func(o *options) system { return &rhumb{options: o, direct: true} },
+	"rhumb-cached": func(o *options) system { return &rhumb{options: o, writes: "cached"} },
+	"rhumb-direct": func(o *options) system { return &rhumb{options: o, writes: "direct"} },
 	"kafka":        func(o *options) system { return &kafka{options: o} },
 	"kafka-fsync":  func(o *options) system { return &kafka{options: o, fsync: true} },
 	"pulsar":       func(o *options) system { return &pulsarPair{options: o} },

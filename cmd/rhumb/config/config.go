@@ -38,7 +38,7 @@ type Config struct {
 	Region        Region      `yaml:"region"`
 	DataDir       string      `yaml:"data_dir" doc:"Directory of everything that the region stores. It belongs to one region of one mesh for ever."`
 	Durability    Durability  `yaml:"durability" doc:"When a write is answered: fsync (flushed to disk), interval (flushed every flush_interval; a power loss takes what was answered since), none."`
-	LogWrites     LogWrites   `yaml:"log_writes" doc:"How the log is written on Linux: cached (through the system's page cache), direct (pieces of 64KiB and more past it, where the file system does that, and large reads of them as well, by way of limits.read_cache: a third less CPU time for writing, but who reads what limits.tail_cache does not hold waits for the disk), auto (direct on ext4 and XFS if a trial in data_dir works at start, else cached; the log and rhumb_storage_log_direct tell which)."`
+	LogWrites     LogWrites   `yaml:"log_writes" doc:"How the log is written on Linux: auto (direct on ext4 and XFS if a trial in data_dir works at start, else cached; the log and rhumb_storage_log_direct tell which), cached (through the system's page cache), direct (pieces of 64KiB and more past it, where the file system does that, and large reads of them as well, by way of limits.read_cache: a third less CPU time for writing, but who reads what limits.tail_cache does not hold waits for the disk). It may be changed with each start."`
 	FlushInterval Duration    `yaml:"flush_interval" doc:"How often durability interval flushes. 1ms to 1m."`
 	Shards        int         `yaml:"shards" doc:"Data shards (Raft groups) of the region. Fixed when the data directory is made. 1 to 1024."`
 	ConfigStore   ConfigStore `yaml:"config_store"`
@@ -140,7 +140,7 @@ type Limits struct {
 	ResponseMemory Bytes `yaml:"response_memory" doc:"Fetched data on its way to clients, over all connections; at the limit fetches wait."`
 	AppendMemory   Bytes `yaml:"append_memory" doc:"Batches between a request or a link and the log; at the limit producers get a retriable error and links push back."`
 	TailCache      Bytes `yaml:"tail_cache" doc:"Newest batches kept in memory, over all partitions."`
-	ReadCache      Bytes `yaml:"read_cache" doc:"Blocks of the log that were read past the page cache, for all readers (log_writes: direct). 0: old data are read through the page cache."`
+	ReadCache      Bytes `yaml:"read_cache" doc:"Blocks of the log that were read past the page cache, for all readers (log_writes: direct, or auto that chose it). 0: old data are read through the page cache."`
 	LinkMemory     Bytes `yaml:"link_memory" doc:"Data sent on links and not confirmed, over all links."`
 	LinkWindow     Bytes `yaml:"link_window" doc:"Data sent and not confirmed, of one partition on one link."`
 	LinkReceive    Bytes `yaml:"link_receive" doc:"Received data of links that is not yet in the log, over all links."`
@@ -232,7 +232,7 @@ type AdminCertificate struct {
 func Defaults() Config {
 	return Config{
 		Durability:    DurabilityFsync,
-		LogWrites:     LogWritesCached,
+		LogWrites:     LogWritesAuto,
 		FlushInterval: Duration(100 * time.Millisecond),
 		Shards:        16,
 		ConfigStore:   ConfigStore{Embedded: &EmbeddedStore{}},

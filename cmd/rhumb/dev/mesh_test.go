@@ -103,6 +103,9 @@ func TestDataIsKeptAndUsedAgain(t *testing.T) {
 	opts := options(t)
 	opts.Data = filepath.Join(t.TempDir(), "mesh")
 	first := start(t, opts)
+	if file, err := os.ReadFile(filepath.Join(opts.Data, regionsName, "us", "region.yaml")); !strings.Contains(string(file), "\nlog_writes: cached\n") {
+		t.Errorf("regions of one machine do not write through the page cache: %v", err)
+	}
 	first.produce(0, "kept", "one")
 	for i := range 3 {
 		first.consume(i, "kept", "one")

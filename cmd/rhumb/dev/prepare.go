@@ -172,6 +172,7 @@ func (m *mesh) writeConfig(r *region) error {
 	cfg.Region.Name = r.name
 	cfg.DataDir = filepath.Join(m.regionDir(r.name), "data")
 	cfg.Shards = devShards
+	cfg.LogWrites = config.LogWritesCached // direct gains nothing where regions and clients share a machine
 	cfg.ConfigStore = m.storeConfig()
 	cfg.Listeners = []config.Listener{
 		{Name: config.ProtocolKafka, Protocol: config.ProtocolKafka, Bind: r.at.kafka},

@@ -78,7 +78,12 @@ func launch(t *testing.T, cfg config.Config) *fixture {
 
 func launchBy(t *testing.T, cfg config.Config, run func(*Server, context.Context) error) *fixture {
 	t.Helper()
-	f := &fixture{T: t, cfg: cfg, disk: &disk{FS: vfs.OS()}, log: &logBuffer{}, ended: make(chan struct{})}
+	return launchOn(t, cfg, &disk{FS: vfs.OS()}, run)
+}
+
+func launchOn(t *testing.T, cfg config.Config, on *disk, run func(*Server, context.Context) error) *fixture {
+	t.Helper()
+	f := &fixture{T: t, cfg: cfg, disk: on, log: &logBuffer{}, ended: make(chan struct{})}
 	f.server = New(cfg, Options{FS: f.disk, Logger: slog.New(slog.NewTextHandler(f.log, nil))})
 	ctx, cancel := context.WithCancel(context.Background())
 	f.stop = cancel
@@ -101,14 +106,20 @@ func launchBy(t *testing.T, cfg config.Config, run func(*Server, context.Context
 func start(t *testing.T, cfg config.Config) *fixture {
 	t.Helper()
 	f := launch(t, cfg)
+	f.ready()
+	return f
+}
+
+// ready waits until the region is.
+func (f *fixture) ready() {
+	f.Helper()
 	select {
 	case <-f.server.Ready():
 	case <-f.ended:
-		t.Fatalf("the region does not start: %v", f.err)
+		f.Fatalf("the region does not start: %v", f.err)
 	case <-time.After(limit):
-		t.Fatal("the region is not ready")
+		f.Fatal("the region is not ready")
 	}
-	return f
 }
 
 // end waits for the end and gives what Run returned.
@@ -224,6 +235,7 @@ type disk struct {
 	waiting int           // flushes that are held back
 	failure error         // of flushes
 	usage   *vfs.Usage    // nil: the truth
+	direct  func() error  // answers for TryDirect; nil: the truth
 }
 
 var errBroken = errors.New("broken disk")
@@ -254,6 +266,14 @@ func (d *disk) fail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failure = err
+}
+
+// TryDirect tries, or says what the test wants.
+func (d *disk) TryDirect(dir string) error {
+	if d.direct != nil {
+		return d.direct()
+	}
+	return d.FS.TryDirect(dir)
 }
 
 func (d *disk) leave(free uint64) {

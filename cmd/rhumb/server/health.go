@@ -178,11 +178,14 @@ func (s *Server) storageEvents() storage.Events {
 			s.log.Warn("torn end of the log was cut", "file", file, "position", position, "bytes", bytes)
 		},
 		LogWrites: func(direct bool, why error) {
-			if why != nil {
-				s.log.Info("the log is written through the page cache", "err", why)
-			} else if direct {
-				s.log.Info("large pieces of the log are written past the page cache")
+			said, reason := "log is written through the page cache", []any{"log_writes", s.cfg.LogWrites}
+			if direct {
+				said = "large pieces of the log are written past the page cache"
 			}
+			if why != nil {
+				reason = append(reason, "err", why)
+			}
+			s.log.Info(said, reason...)
 		},
 		CopyForward: func(shard rhumb.ShardID, entries int) {
 			s.log.Warn("entries of a stuck shard were copied forward", "shard", shard, "entries", entries)
