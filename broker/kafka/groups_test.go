@@ -199,10 +199,13 @@ func franzGroupAdmin(t *testing.T, h *harness) {
 	stop := f.join(1, "t", kgo.Balancers(kgo.RangeBalancer()))
 	f.until("it has both", func() bool { return f.shared(2, 1) })
 	a := h.admin()
-	listed, err := a.ListGroups(h.ctx(), "Stable")
-	if err != nil || listed["fleet"].ProtocolType != "consumer" {
-		t.Fatalf("%+v, %v", listed, err)
-	}
+	waitFor(t, "a stable group", func() bool { // the member may just be joining once more
+		listed, err := a.ListGroups(h.ctx(), "Stable")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return listed["fleet"].ProtocolType == "consumer"
+	})
 	reset := kadm.Offsets{}
 	reset.AddOffset("t", 0, 0, -1)
 	if resp, err := a.CommitOffsets(h.ctx(), "fleet", reset); err != nil || resp.Error() == nil {

@@ -162,6 +162,7 @@ func TestI9GarbageOnThePortHurtsNobody(t *testing.T) {
 	h := start(t)
 	good := h.dial()
 	ask[*kmsg.MetadataResponse](good, metadataRequest())
+	began := time.Now()
 	for _, garbage := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x02\x00\x01", "SSH-2.0-x\r\n", "\x00\x00\x00\x01x",
 		"\xff\xff\xff\xff", "\x00\x00\x00\x10\x00\x03\x00\x0c\x00\x00\x00\x01\xff\xff\xff\xff\xff\xff\xff\xff"} {
 		c := h.dial()
@@ -169,8 +170,9 @@ func TestI9GarbageOnThePortHurtsNobody(t *testing.T) {
 		c.closed()
 	}
 	ask[*kmsg.MetadataResponse](good, metadataRequest())
-	if n := strings.Count(h.log.String(), "connection closed"); n != 1 {
-		t.Errorf("%d lines within a second, want 1:\n%s", n, h.log)
+	most := 1 + int(time.Since(began)/time.Second) // a line a second
+	if n := strings.Count(h.log.String(), "connection closed"); n < 1 || n > most {
+		t.Errorf("%d lines, want 1 to %d:\n%s", n, most, h.log)
 	}
 	if !strings.Contains(h.log.String(), "http") {
 		t.Errorf("the line does not name http:\n%s", h.log)
@@ -288,6 +290,7 @@ func TestShutdownFinishesWhatIsInFlight(t *testing.T) {
 	req := produceRequestOf("t", -1, oneRecord())
 	id := write.send(req)
 	waitFor(t, "the append", func() bool { s, _ := h.region.State(h.ref("t")); return s.End == 1 })
+	waitFor(t, "both are in flight", func() bool { return h.inFlight() == 2 })
 	done := make(chan error, 1)
 	go func() { done <- h.server.Shutdown(h.ctx()) }()
 	poll.receive(waiting)
@@ -303,6 +306,18 @@ func TestShutdownFinishesWhatIsInFlight(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// inFlight counts the connections that have a request without an answer.
+func (h *harness) inFlight() (n int) {
+	h.server.mu.Lock()
+	defer h.server.mu.Unlock()
+	for c := range h.server.open {
+		if len(c.out.slots) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func TestShutdownGivesUpWhenTold(t *testing.T) {

@@ -97,6 +97,7 @@ func TestRelayCutsOneDirection(t *testing.T) {
 	if text, _ := b.receive(30 * time.Millisecond); text != "" {
 		t.Errorf("b got %q over the cut direction", text)
 	}
+	await(t, r, "dropped", func(s LineStats) bool { return s.Dropped == 1 })
 	if err := r.Change(Both, "cut=false,loss=2"); err == nil {
 		t.Error("a loss above 100% was taken")
 	}
@@ -137,10 +138,16 @@ func TestRelaySurvivesEndpointRestart(t *testing.T) {
 // it does after they left.
 func awaitDelivered(t *testing.T, r *Relay, n uint64) {
 	t.Helper()
+	await(t, r, "delivered", func(s LineStats) bool { return s.Delivered >= n })
+}
+
+// await waits for the counts from A to B.
+func await(t *testing.T, r *Relay, what string, holds func(LineStats) bool) {
+	t.Helper()
 	deadline := time.Now().Add(time.Minute)
-	for forth, _ := r.Stats(); forth.Delivered < n; forth, _ = r.Stats() {
+	for forth, _ := r.Stats(); !holds(forth); forth, _ = r.Stats() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d datagrams were delivered", forth.Delivered, n)
+			t.Fatalf("still not %s: %+v", what, forth)
 		}
 		runtime.Gosched()
 	}

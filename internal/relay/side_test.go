@@ -30,7 +30,7 @@ func TestRowsArriveAsDatagrams(t *testing.T) {
 				}
 				sender.sendAll(row, r.FrontA().(*net.UDPAddr))
 				for i := range want {
-					if got, _ := b.receive(10 * time.Second); got != want[i] {
+					if got, _ := b.receive(time.Minute); got != want[i] {
 						t.Fatalf("datagram %d of %d in a row: got %.10q of %d bytes, want %.10q of %d", i, len(want), got, len(got), want[i], len(want[i]))
 					}
 				}
