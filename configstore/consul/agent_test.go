@@ -27,7 +27,8 @@ func tokenFile(t *testing.T, token string) string {
 }
 
 func quick(s configstore.Store, k configstore.Keeper) configstore.ViewConfig {
-	return configstore.ViewConfig{Store: s, Keeper: k, CreateMesh: true, By: "test", RereadEvery: 50 * time.Millisecond}
+	return configstore.ViewConfig{Store: s, Keeper: k, CreateMesh: true, By: "test", RereadEvery: 50 * time.Millisecond,
+		CallTimeout: consultest.Patience}
 }
 
 // run opens a view and runs it until the test ends.
@@ -165,10 +166,12 @@ func TestG85DeadConnectionIsReplaced(t *testing.T) {
 	s := open(t, consul.Config{Address: line.Addr})
 	cfg := quick(s, &configstore.MemoryKeeper{})
 	cfg.CallTimeout = time.Second
-	v, err := configstore.OpenView(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var v *configstore.View
+	consultest.Until(t, "the first call is answered in time", func() bool {
+		var err error
+		v, err = configstore.OpenView(t.Context(), cfg)
+		return err == nil
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { v.Run(ctx); close(done) }()
@@ -205,10 +208,10 @@ func TestServicesOnARealAgent(t *testing.T) {
 		}
 	}
 	consultest.Until(t, "both services are there", known(2))
-	found, _, err := agent.API().Health().Service("rhumb-kafka", "region=us", true, nil)
-	if err != nil || len(found) != 1 || found[0].Service.Port != 9092 || found[0].Service.Meta["version"] != "v1" {
-		t.Fatalf("healthy rhumb-kafka of region us: %v, %v", found, err)
-	}
+	consultest.Until(t, "the catalog has rhumb-kafka of region us", func() bool { // the agent tells it a moment later
+		found, _, err := agent.API().Health().Service("rhumb-kafka", "region=us", true, nil)
+		return err == nil && len(found) == 1 && found[0].Service.Port == 9092 && found[0].Service.Meta["version"] == "v1"
+	})
 	agent.Kill()
 	consultest.Until(t, "the registration notices", func() bool { return reg.Err() != nil })
 	agent.Restart()
