@@ -104,7 +104,7 @@ func (f *fleet) join(n int, topic string, opts ...kgo.Opt) (stop func()) {
 // until waits for a condition on what the fleet has.
 func (f *fleet) until(what string, ok func() bool) {
 	f.h.Helper()
-	end := time.NewTimer(time.Minute)
+	end := time.NewTimer(2 * time.Minute)
 	defer end.Stop()
 	for {
 		f.mu.Lock()

@@ -118,7 +118,7 @@ func (h *harness) listener() Listener {
 }
 
 func (h *harness) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	h.Cleanup(cancel)
 	return ctx
 }
@@ -163,7 +163,7 @@ func (h *harness) dial() *rawConn {
 		h.Fatal(err)
 	}
 	h.Cleanup(func() { nc.Close() })
-	nc.SetDeadline(time.Now().Add(time.Minute))
+	nc.SetDeadline(time.Now().Add(2 * time.Minute))
 	return &rawConn{h: h, nc: nc}
 }
 

@@ -21,7 +21,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for range 60_000 {
+	for range 120_000 {
 		if ok() {
 			return
 		}

@@ -91,10 +91,11 @@ func has(program string) bool {
 
 func (r *reader) run(command string) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), process.Limit)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*process.Limit)
 	defer cancel()
 	p := config.PortsOf(0, 0)
-	typed := command
+	// The page's time is for a machine that does little else.
+	typed := strings.ReplaceAll(command, "--wait 10s", "--wait "+process.Limit.String())
 	for i := range 3 {
 		typed = strings.ReplaceAll(typed, fmt.Sprintf("127.0.0.1:%d", p.Kafka+100*i), r.dev.Address(i, p.Kafka))
 	}

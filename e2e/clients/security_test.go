@@ -91,7 +91,7 @@ func TestKcatLogsIn(t *testing.T) {
 	produce(g.login("SCRAM-SHA-256", "alice@public/default", alicesPassword), "by namespace")
 	produce(g.byCertificate("alice"), "by certificate")
 
-	text := failing(t, append(g.login("SCRAM-SHA-256", "alice", "guess"), "-L", "-m", "5")...)
+	text := failing(t, append(g.login("SCRAM-SHA-256", "alice", "guess"), "-L", "-m", "12")...)
 	if !strings.Contains(text, "uthentication failed") {
 		t.Errorf("a wrong password: %s", text)
 	}

@@ -155,7 +155,7 @@ func TestFirstMeshOnThreeMachines(t *testing.T) {
 	hosts := porttest.Hosts(t, 3)
 	var machines []*machine
 	for i, w := range who {
-		pairs := []string{"127.0.0.1", hosts[i]}
+		pairs := []string{"127.0.0.1", hosts[i], "--wait 1m\n", "--wait 3m\n"} // the page's time is for machines of their own
 		for j, other := range who {
 			pairs = append(pairs, other[2], hosts[j])
 		}

@@ -15,7 +15,7 @@ import (
 
 // Limit bounds each thing that a test waits for. It is generous: a machine may
 // run several of these tests at once.
-const Limit = 60 * time.Second
+const Limit = 2 * time.Minute
 
 // Process is a running rhumb.
 type Process struct {

@@ -17,7 +17,7 @@ import (
 )
 
 // limit bounds each thing that a test waits for.
-const limit = 60 * time.Second
+const limit = 2 * time.Minute
 
 // screen is what a person sees.
 type screen struct {

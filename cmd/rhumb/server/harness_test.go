@@ -20,7 +20,7 @@ import (
 )
 
 // limit bounds each thing that a test waits for.
-const limit = 60 * time.Second
+const limit = 2 * time.Minute
 
 // fixture is a region alone that runs in this process, on real files and sockets.
 type fixture struct {

@@ -24,7 +24,7 @@ import (
 
 // Patience bounds each thing that is waited for. A machine may start several
 // agents at once.
-const Patience = 60 * time.Second
+const Patience = 2 * time.Minute
 
 // Options of an [Agent].
 type Options struct {
