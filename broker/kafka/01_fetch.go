@@ -100,7 +100,7 @@ func (s *Server) fetch(ctx context.Context, who *caller, req *kmsg.FetchRequest,
 	if sess.watched == nil {
 		s.sessions.watch(sess, s.broker)
 	}
-	sess.watched.whole = time.Now()
+	sess.watched.begin(sess)
 	sess.watched.take() // all are looked at
 	wait := limits.MaxWait
 	if limits.MinBytes <= 1 {

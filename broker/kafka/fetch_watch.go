@@ -12,8 +12,9 @@ import (
 
 // A fetch session of many partitions is watched as a whole, so that a fetch looks only
 // at those that changed, that the client moved in, or that gave something last time.
-// All are looked at once in wholeEvery: what a client may no longer read is not told by a
-// change of its partition.
+// Each is looked at once in wholeEvery: what a client may no longer read is not told by a
+// change of its partition. Each fetch looks at some of them for that: a look at ten
+// thousand takes so long that all records that come meanwhile are late.
 const (
 	watchedFrom = 64
 	wholeEvery  = 2 * time.Second
@@ -23,8 +24,12 @@ const (
 // used by who has the session's turn.
 type watched struct {
 	watch *broker.Watch
-	whole time.Time      // when all were looked at last
 	next  []*sessionPart // to be looked at by the next fetch, those that waited longest first
+
+	// A round goes through all partitions in wholeEvery.
+	began  time.Time
+	round  []*sessionPart
+	passed int // of these, how many were looked at
 
 	mu     sync.Mutex
 	parts  map[rhumb.PartitionRef]*sessionPart
@@ -87,16 +92,21 @@ func (w *watched) look(p *sessionPart) {
 	}
 }
 
-// take gives what is to be looked at now.
-func (w *watched) take() []*sessionPart {
+// gather has the next fetch look at what changed.
+func (w *watched) gather() {
 	changed := w.watch.Changed()
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, ref := range changed {
 		if p := w.parts[ref]; p != nil {
 			w.look(p)
 		}
 	}
-	w.mu.Unlock()
+}
+
+// take gives what is to be looked at now.
+func (w *watched) take() []*sessionPart {
+	w.gather()
 	now := w.next
 	w.next = nil
 	return slices.DeleteFunc(now, func(p *sessionPart) bool {
@@ -105,9 +115,32 @@ func (w *watched) take() []*sessionPart {
 	})
 }
 
-// watches reports whether a fetch of a session may look at what changed alone.
+// begin begins a round.
+func (w *watched) begin(sess *session) {
+	w.began, w.round, w.passed = time.Now(), w.round[:0], 0
+	for e := sess.order.Front(); e != nil; e = e.Next() {
+		w.round = append(w.round, e.Value.(*sessionPart))
+	}
+}
+
+// goOn has the next fetch look at what is due of the round, behind what changed: all of
+// the rest if no fetch came for so long.
+func (w *watched) goOn(sess *session) {
+	elapsed := min(time.Since(w.began), wholeEvery)
+	due := int(int64(len(w.round)) * int64(elapsed) / int64(wholeEvery))
+	for ; w.passed < due; w.passed++ {
+		if p := w.round[w.passed]; !p.gone {
+			w.look(p)
+		}
+	}
+	if elapsed == wholeEvery {
+		w.begin(sess)
+	}
+}
+
+// watches reports whether a fetch of a session may look at some of its partitions.
 func (s *session) watches(limits *broker.FetchLimits) bool {
-	return s.watched != nil && limits.MinBytes <= 1 && time.Since(s.watched.whole) < wholeEvery
+	return s.watched != nil && limits.MinBytes <= 1
 }
 
 // fetchChanged answers a fetch from what changed. It waits as long as the client lets it.
@@ -115,6 +148,8 @@ func (s *Server) fetchChanged(ctx context.Context, who *caller, sess *session, v
 	timer := time.NewTimer(limits.MaxWait)
 	defer timer.Stop()
 	limits.MaxWait = 0
+	sess.watched.gather()
+	sess.watched.goOn(sess)
 	for {
 		if parts := sess.watched.take(); len(parts) > 0 {
 			looked := s.look(ctx, who, sess, parts, limits)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -155,4 +157,52 @@ func sessionOfManyPartitions(t *testing.T, h *harness) {
 	if got := c.again(req); !containsPart(got, " 6:error") || containsPart(got, " 5:error") {
 		t.Fatalf("of a deleted topic it says%s", got)
 	}
+}
+
+// TestRoundLooksAtFewAtATime: a session of many partitions looks at each of them once in
+// wholeEvery, at few in each fetch, and at all that are due if no fetch came for long. One
+// that left is not looked at, one that came is in the next round.
+func TestRoundLooksAtFewAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n, pause = 1000, 10 * time.Millisecond
+		sess := newSession(false)
+		for i := range int32(n) {
+			sess.part(partKey{topic: "t", partition: i})
+		}
+		w := newWatched(&broker.Broker{})
+		w.begin(sess)
+		fetches := func(length time.Duration, most int) map[int32]int {
+			t.Helper()
+			looks := map[int32]int{}
+			for end := time.Now().Add(length); time.Now().Before(end); {
+				time.Sleep(pause)
+				w.goOn(sess)
+				got := w.take()
+				if len(got) > most {
+					t.Fatalf("a fetch looks at %d partitions, at most %d are due", len(got), most)
+				}
+				for _, p := range got {
+					looks[p.key.partition]++
+				}
+			}
+			return looks
+		}
+		few := n*int(pause)/int(wholeEvery) + 1
+		for range 3 {
+			if looks := fetches(wholeEvery, few); len(looks) != n || looks[0] != 1 {
+				t.Fatalf("in a round %d of %d are looked at, the first one %d times", len(looks), n, looks[0])
+			}
+		}
+		w.forget(sess.part(partKey{topic: "t", partition: 7}))
+		time.Sleep(10 * wholeEvery)
+		w.goOn(sess)
+		if got := w.take(); len(got) != n-1 {
+			t.Fatalf("after a long pause %d are looked at", len(got))
+		}
+		sess.part(partKey{topic: "t", partition: n})
+		fetches(wholeEvery, few)
+		if looks := fetches(wholeEvery, few); looks[n] != 1 || looks[7] != 0 {
+			t.Fatalf("the new one is looked at %d times, the one that left %d", looks[n], looks[7])
+		}
+	})
 }
