@@ -46,7 +46,8 @@
 // (/proc), per GB of payload; RSS is the most that all of them had together, looked
 // at four times a second. The clients' CPU time stands beside it, since clients,
 // servers and disk share the machine. Latency counts from when a record was due,
-// so that a stall is not hidden.
+// so that a stall is not hidden. Kafka's client, which is Rhumb's too, gathers a batch
+// for -linger, which is part of it; NATS's client gathers nothing.
 //
 // Results go to a file, a line of JSON each, to which later runs append. The
 // table shows the median of the runs in it.

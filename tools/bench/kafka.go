@@ -71,7 +71,7 @@ func (s *kafka) start(ctx context.Context, p *processes) error {
 		}
 	}
 	for i := range 2 {
-		c, err := dialKafka(s.addr(i))
+		c, err := dialKafka(s.addr(i), s.options.linger)
 		if err != nil {
 			return err
 		}
@@ -101,13 +101,13 @@ func (s *kafka) startMirror() error {
 	return s.p.start(1, "mirror", "java", s.java("1g", "org.apache.kafka.connect.mirror.MirrorMaker", "mirror.properties")...)
 }
 
-func (s *kafka) client(cluster int) (client, error) { return dialKafka(s.addr(cluster)) }
+func (s *kafka) client(cluster int) (client, error) { return dialKafka(s.addr(cluster), s.options.linger) }
 
 func (s *kafka) topic(ctx context.Context, name string, copied bool) (here, there string, err error) {
 	if copied {
 		name = "copied-" + name
 	}
-	c, err := dialKafka(s.addr(0))
+	c, err := dialKafka(s.addr(0), s.options.linger)
 	if err != nil {
 		return "", "", err
 	}

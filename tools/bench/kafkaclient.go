@@ -16,13 +16,13 @@ type kafkaClient struct {
 }
 
 // dialKafka makes a client that is idempotent and waits for all replicas, as
-// Kafka's own clients do unless told otherwise.
-func dialKafka(addr string) (*kafkaClient, error) {
+// Kafka's own clients do unless told otherwise. It gathers a batch for the time of linger.
+func dialKafka(addr string, linger time.Duration) (*kafkaClient, error) {
 	c, err := kgo.NewClient(
 		kgo.SeedBrokers(addr),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.ProducerLinger(time.Millisecond),
+		kgo.ProducerLinger(linger),
 		kgo.MaxBufferedRecords(1<<20),
 		kgo.MetadataMinAge(250*time.Millisecond),
 	)

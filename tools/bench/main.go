@@ -23,6 +23,7 @@ type options struct {
 	dir     string // for data, removed at the end
 	out     string // results
 	seconds time.Duration
+	linger  time.Duration // of Kafka's client
 	parts   int
 	rounds  int
 	lines   []line   // bad lines; none: the matrix on the loopback interface
@@ -39,6 +40,7 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "", "where data go; default: a temporary directory")
 	flag.StringVar(&o.out, "out", "bench-matrix.jsonl", "where results are appended")
 	flag.DurationVar(&o.seconds, "time", 10*time.Second, "how long a phase produces")
+	flag.DurationVar(&o.linger, "linger", time.Millisecond, "how long Kafka's client, which is Rhumb's too, waits for a batch to fill")
 	flag.IntVar(&o.parts, "partitions", 6, "of each topic; a NATS stream has none")
 	flag.IntVar(&o.rounds, "rounds", 1, "how often all systems take their turn")
 	lines := flag.String("lines", "", "measure on bad lines in place of the loopback interface: "+defaultLines+", or \"all\" for these; the phases are live and copy then")

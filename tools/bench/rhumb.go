@@ -93,7 +93,7 @@ listeners:
 	return admin("topology: {full-mesh: [us]}", "namespace", "create", "public/local", "-f", "-")
 }
 
-func (s *rhumb) client(cluster int) (client, error) { return dialKafka(s.addr(cluster)) }
+func (s *rhumb) client(cluster int) (client, error) { return dialKafka(s.addr(cluster), s.options.linger) }
 
 func (s *rhumb) topic(ctx context.Context, name string, copied bool) (here, there string, err error) {
 	namespace := "local"
@@ -107,7 +107,7 @@ func (s *rhumb) topic(ctx context.Context, name string, copied bool) (here, ther
 // topicIn makes a topic in a namespace.
 func (s *rhumb) topicIn(ctx context.Context, namespace, name string) (string, error) {
 	name = "persistent://public/" + namespace + "/" + name
-	c, err := dialKafka(s.addr(0))
+	c, err := dialKafka(s.addr(0), s.options.linger)
 	if err != nil {
 		return "", err
 	}
