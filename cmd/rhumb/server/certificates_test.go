@@ -60,9 +60,7 @@ func TestCertificateThatEndsSoonIsTold(t *testing.T) {
 	if text := get("/admin/v1/region"); !strings.Contains(text, "certificate expires") || !strings.Contains(text, "listener secure") {
 		t.Errorf("not in the region's health: %s", text)
 	}
-	if !strings.Contains(f.log.String(), "certificate expires") {
-		t.Errorf("not in the log:\n%s", f.log)
-	}
+	until(t, "the log tells", func() bool { return strings.Contains(f.log.String(), "certificate expires") })
 	end = issue(365 * 24 * time.Hour)
 	if text := get("/metrics"); !strings.Contains(text, metric(end)) {
 		t.Errorf("no metric %s", metric(end))
