@@ -18,7 +18,7 @@ func TestBufferSizes(t *testing.T) {
 	if class, size := sizeClass(maxPooled); class != len(pooled)-1 || size != maxPooled || len(sizes) != len(pooled) {
 		t.Errorf("the largest is class %d of %d bytes, %d of %d classes", class, size, len(sizes), len(pooled))
 	}
-	if b := newBuffer(maxPooled + 1); b.class != -1 || len(b.bytes) != maxPooled+1 {
+	if b := newBuffer(maxPooled+1, newRooms(0)); b.class != -1 || len(b.bytes) != maxPooled+1 {
 		t.Errorf("class %d, %d bytes", b.class, len(b.bytes))
 	}
 }

@@ -244,7 +244,7 @@ func (r *request) grow(buf []byte, n int64) []byte {
 		return grown
 	}
 	before := r.room
-	r.room = newBuffer(n)
+	r.room = newBuffer(n, r.conn.server.rooms)
 	copy(r.room.bytes, buf)
 	before.free()
 	return r.room.bytes

@@ -27,6 +27,7 @@ type Server struct {
 	broker   *broker.Broker
 	log      *slog.Logger
 	requests *budget // requests that are read or worked on
+	rooms    *rooms  // that bodies of large ones were read into
 	decoding *budget // what codecs may take at most while they decode
 	fetches  *budget
 	spare    *budget // of fetches that find nothing free there
@@ -72,6 +73,7 @@ func New(cfg Config) (*Server, error) {
 		broker:   cfg.Broker,
 		log:      cfg.Logger.With("component", "kafka"),
 		requests: newSharedBudget(cfg.RequestBudget, min(cfg.RequestBudget/8, cfg.RequestBudget-int64(cfg.MaxRequest))),
+		rooms:    newRooms(cfg.RequestBudget),
 		decoding: newBudget(int64(cfg.MaxSmallRequest) * decodeFactor),
 		fetches:  newBudget(cfg.FetchBudget),
 		spare:    newBudget(max(cfg.FetchBudget/8, broker.ReserveShare)),
@@ -271,5 +273,6 @@ func (s *Server) Close() error {
 	}
 	s.mu.Unlock()
 	s.conns.Wait()
+	s.rooms.close()
 	return nil
 }
