@@ -3,6 +3,7 @@ package replicator
 import (
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/replicator/fec"
 )
 
@@ -34,8 +35,9 @@ type CorrectionStatus struct {
 
 // attach has this side understand what the peer wraps on the connection: it is done
 // before this side says hello, and so before the peer may begin. A region that has no
-// room for one more goes without.
-func (c *conn) attach() {
+// room for one more goes without. On a long path that is not known it asks at once whether
+// it carries such packets, since warming waits for that.
+func (c *conn) attach(peer rhumb.RegionName) {
 	state := c.qc.ConnectionState().TLS
 	secret, err := state.ExportKeyingMaterial(correctLabel, nil, fec.SecretSize)
 	if err == nil {
@@ -43,6 +45,10 @@ func (c *conn) attach() {
 	}
 	if err != nil {
 		c.m.log.Warn("a connection goes without forward error correction", "remote", c.qc.RemoteAddr().String(), "err", err)
+		return
+	}
+	if !c.m.cfg.Correction[peer].Off() && c.qc.ConnectionStats().MinRTT >= warmFrom {
+		c.corrected.Ask()
 	}
 }
 

@@ -3,6 +3,7 @@ package replicator
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,5 +110,42 @@ func TestFiguresOfNewData(t *testing.T) {
 			ms.t.Logf("%s %g%% bursts each %s: one of a hundred older than %s; %d connections, correction %s, %d bytes of padding",
 				2*c.line.Delay, 100*c.line.Loss, c.each, x.worst(), st.Connections, st.Correction.Code, st.PaddingBytes)
 		})
+	}
+}
+
+// TestFiguresOfYoungLinks prints how old new records are on links that came up a moment
+// before they begin to come.
+//
+//	go test ./replicator -run TestFiguresOfYoungLinks -figures -v
+func TestFiguresOfYoungLinks(t *testing.T) {
+	if !*figures {
+		t.Skip("only with -figures")
+	}
+	for _, line := range []relay.Settings{
+		{Delay: 100 * time.Millisecond},
+		{Delay: 100 * time.Millisecond, Loss: .01},
+		{Delay: 150 * time.Millisecond, Loss: .03},
+		{Delay: 40 * time.Millisecond, Loss: .001},
+		{Delay: 10 * time.Millisecond, Loss: .0001},
+	} {
+		for _, idle := range []time.Duration{0, 500 * time.Millisecond, time.Second} {
+			inBubble(t, line, usEu, func(ms *mesh) {
+				us, eu := ms.nodes["us"], ms.nodes["eu"]
+				ms.opened(us, eu, 6, idle)
+				for p := range 6 {
+					us.produce(live, p, 1, 300)
+				}
+				for p := range 6 {
+					ms.until("open", 10*time.Second, func() bool { return copied(us, eu, live, p) })
+				}
+				x := eu.arrivals()
+				ms.stream(us, eu, 6, 3*time.Second, nil)
+				st := us.link("eu")
+				slices.Sort(x.ages)
+				at := func(part float64) int64 { return x.ages[int(part*float64(len(x.ages)))].Milliseconds() }
+				ms.t.Logf("%s %g%% after %s: of 3 s, half older than %d ms, a tenth %d, one of twenty %d, of fifty %d, the oldest %d; %d connections, %s, %d bytes of padding",
+					2*line.Delay, 100*line.Loss, idle, at(.5), at(.9), at(.95), at(.98), at(.9999), st.Connections, st.Correction.Code, st.PaddingBytes)
+			})
+		}
 	}
 }

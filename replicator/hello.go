@@ -79,7 +79,7 @@ func (m *Manager) greet(ctx context.Context, qc *quic.Conn, expected *link) (*co
 func (c *conn) exchange(ctx context.Context, expected *link) error {
 	if expected != nil {
 		c.pool.id = rhumb.NewUUID()
-		c.attach()
+		c.attach(expected.name)
 		if err := c.writeHello(); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (c *conn) exchange(ctx context.Context, expected *link) error {
 		return err
 	}
 	if expected == nil {
-		c.attach()
+		c.attach(c.link.name)
 	}
 	if err := c.link.settleRivals(ctx, c); err != nil {
 		return err

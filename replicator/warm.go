@@ -24,8 +24,9 @@ const (
 	// warmSlack is added to the round trip: answers come up to 25 ms later than they could,
 	// and each loss takes a third of the window.
 	warmSlack = 50 * time.Millisecond
-	// warmTick is between two portions, which have room in the window: so data that comes
-	// meanwhile does not wait behind padding.
+	// warmTick is between two portions, which have about as much room in the window: so data
+	// that comes meanwhile waits behind little padding, 32 datagrams at most (as many quic-go
+	// takes), and only while the link is a few round trips old.
 	warmTick = 5 * time.Millisecond
 	// warmTrips is after how many round trips it ends at the latest.
 	warmTrips = 24
@@ -87,7 +88,9 @@ func (w *warmth) portion(now time.Time, st *quic.ConnectionStats) (n int, o outc
 	case w.sent >= 2*w.target || now.After(w.until):
 		return 0, late
 	}
-	room := st.CongestionWindow * uint64(min(took, st.MinRTT)) / uint64(st.MinRTT)
+	// A quarter more than a window each round trip, which is QUIC's own pace: with less the
+	// window is never full, and grows later.
+	room := st.CongestionWindow * 5 / 4 * uint64(min(took, st.MinRTT)) / uint64(st.MinRTT)
 	w.lately = room - min(room, used)
 	w.sent += w.lately
 	return int(w.lately), warming
@@ -141,7 +144,7 @@ func (c *conn) steady(ctx context.Context) bool {
 		if !st.Code.Off() || !st.Mode.Auto() {
 			break
 		}
-		if !sleep(ctx, warmWait/30, nil) {
+		if !sleep(ctx, warmTick, nil) {
 			return false
 		}
 	}

@@ -43,17 +43,23 @@ func (ms *mesh) stream(from, to *node, partitions int, d time.Duration, meanwhil
 // flowing has two linked regions with a topic whose sessions are open.
 func (ms *mesh) flowing(from, to *node, partitions int) {
 	ms.t.Helper()
+	ms.opened(from, to, partitions, 8*time.Second)
+	for p := range partitions {
+		from.produce(live, p, 1, 300)
+		ms.until("open", 10*time.Second, func() bool { return copied(from, to, live, p) })
+	}
+}
+
+// opened has two linked regions with a topic, idle for a while.
+func (ms *mesh) opened(from, to *node, partitions int, idle time.Duration) {
+	ms.t.Helper()
 	ms.start()
 	from.create(live, int32(partitions))
 	ms.until("topic", 30*time.Second, func() bool {
 		info, ok := to.region.Topic(live)
 		return ok && len(info.Partitions) == partitions
 	})
-	ms.pass(8 * time.Second)
-	for p := range partitions {
-		from.produce(live, p, 1, 300)
-		ms.until("open", 10*time.Second, func() bool { return copied(from, to, live, p) })
-	}
+	ms.pass(idle)
 }
 
 // TestNewDataCrossesALongLineAtOnce: records that begin to flow over a long line are as
@@ -84,6 +90,26 @@ func TestNewDataCrossesALongLineAtOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestYoungLinkIsWarmSoon: half a second after a link came up over a long line, new data does
+// not wait for the congestion window any more.
+func TestYoungLinkIsWarmSoon(t *testing.T) {
+	inBubble(t, relay.Settings{Delay: 100 * time.Millisecond}, usEu, func(ms *mesh) {
+		us, eu := ms.nodes["us"], ms.nodes["eu"]
+		ms.opened(us, eu, 6, 500*time.Millisecond)
+		for p := range 6 {
+			us.produce(live, p, 1, 300)
+		}
+		for p := range 6 {
+			ms.until("open", 10*time.Second, func() bool { return copied(us, eu, live, p) })
+		}
+		x := eu.arrivals()
+		ms.stream(us, eu, 6, 2*time.Second, nil)
+		if age := x.worst(); age > 200*time.Millisecond { // 355 ms if it is only asked then whether losses are corrected
+			ms.t.Errorf("one of a hundred records was older than %s", age)
+		}
+	})
 }
 
 // TestShortAndNarrowLinesAreNotWarmedUp: no padding on a short line, and little on one
@@ -195,10 +221,10 @@ func TestWarmthEnds(t *testing.T) {
 		n      int
 		want   outcome
 	}{
-		{"room", func(*quic.ConnectionStats) {}, 10 * time.Millisecond, 4000, warming},
-		{"data takes some of it", func(s *quic.ConnectionStats) { s.BytesSent = 3000 }, 10 * time.Millisecond, 1000, warming},
+		{"room", func(*quic.ConnectionStats) {}, 10 * time.Millisecond, 5000, warming},
+		{"data takes some of it", func(s *quic.ConnectionStats) { s.BytesSent = 3000 }, 10 * time.Millisecond, 2000, warming},
 		{"data takes all of it", func(s *quic.ConnectionStats) { s.BytesSent = 9000 }, 10 * time.Millisecond, 0, warming},
-		{"no more than a window at once", func(*quic.ConnectionStats) {}, time.Second, 40_000, warming},
+		{"no more than a round trip's at once", func(*quic.ConnectionStats) {}, time.Second, 50_000, warming},
 		{"warm", func(s *quic.ConnectionStats) { s.CongestionWindow = 400_000 }, time.Second, 0, warm},
 		{"a loss", func(s *quic.ConnectionStats) { s.PacketsLost = 1 }, time.Second, 0, cut},
 		{"a queue", func(s *quic.ConnectionStats) { s.LatestRTT = 2 * trip }, time.Second, 0, narrow},

@@ -56,7 +56,8 @@
 //
 // A session is attached before its hello is sent, and begins when the peer's has come: so
 // the peer knows it, and the next connection of a path that was corrected is from its
-// first packet on. On any other a sender asks first. It corrects only while reports come: a path that does not carry
+// first packet on. On any other a sender asks first, if it is long while hellos are still
+// under way. It corrects only while reports come: a path that does not carry
 // these packets, or a peer that stopped, ends it within seconds.
 //
 // # What turns it on and off

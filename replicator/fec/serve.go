@@ -20,9 +20,7 @@ func (s *Socket) serve(p *path, now time.Time) time.Duration {
 		}
 		p.asked = now
 		p.asks++
-		n.number++
-		ask := n.messages.appendMessage(nil, typeAsk, n.id, &message{number: n.number}, Overhead+max(p.largest, leastPacket))
-		_ = s.write(ask, p.oob, p.to) // one that is lost is sent again
+		s.ask(n)
 		return p.patience()
 	}
 	if !p.unheard.IsZero() && now.Sub(p.unheard) > silence {
@@ -38,6 +36,36 @@ func (s *Socket) serve(p *path, now time.Time) time.Duration {
 		return max(tick, p.unheard.Add(silence+tick).Sub(now))
 	}
 	return 0
+}
+
+// ask asks the peer of a session. The caller holds the path's mu.
+func (s *Socket) ask(n *Session) {
+	n.number++
+	ask := n.messages.appendMessage(nil, typeAsk, n.id, &message{number: n.number}, Overhead+max(n.path.largest, leastPacket))
+	_ = s.write(ask, n.path.oob, n.path.to) // one that is lost is sent again
+}
+
+// askEarly asks for a session before its path is to be corrected, and says when to look
+// again.
+func (s *Socket) askEarly(n *Session, now time.Time) time.Duration {
+	if !n.asking.Load() {
+		return 0
+	}
+	p := n.path
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n.closed || n.early == earlyAsks || p.proven || p.state != pathOff {
+		n.asking.Store(false)
+		return 0
+	}
+	if n.early > 0 {
+		if wait := n.earlyAt.Add(earlyPause << (n.early - 1)).Sub(now); wait > 0 {
+			return wait
+		}
+	}
+	n.early, n.earlyAt = n.early+1, now
+	s.ask(n)
+	return earlyPause << (n.early - 1)
 }
 
 // patience is the time between two asks: a peer that does not answer is asked less and
@@ -204,11 +232,15 @@ func (s *Socket) reported(n *Session, datagram []byte) {
 		return
 	}
 	n.reported = m
+	if n.early > 0 && p.state == pathOff {
+		p.proven = true
+		return
+	}
 	if len(p.sessions) == 0 || p.sessions[0] != n {
 		return
 	}
 	p.unheard, p.proven = time.Time{}, true
-	if p.state == pathAsking && !p.asked.Before(p.since) {
+	if early := n.early > 0 && p.asks == 0; p.state == pathAsking && (early || !p.asked.Before(p.since)) {
 		s.become(p, pathCorrect, now)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,6 +29,8 @@ type Session struct {
 	traffic  Traffic
 	reported message // by the peer, last
 	closed   bool
+	early    int       // asks that went out before it was known whether to correct
+	earlyAt  time.Time // the last of them
 
 	// Of the direction to here.
 	mu       sync.Mutex
@@ -37,6 +40,8 @@ type Session struct {
 	lastTold uint64 // number of the peer's last report
 	due      bool   // something came that a report should tell
 	told     time.Time
+
+	asking atomic.Bool // see Ask
 }
 
 // path is one direction of the way to a peer's address: what is sent there.
@@ -83,7 +88,19 @@ const (
 	// connections are not made to depend on it.
 	silence = 2 * time.Second
 	doubt   = 700 * time.Millisecond
+	// earlyAsks is how often a session asks at most before anything is to be corrected, the
+	// second time after earlyPause, then each time after twice that.
+	earlyAsks  = 5
+	earlyPause = 30 * time.Millisecond
 )
+
+// Ask has a path that is not known asked while hellos are still under way, so that it can
+// be corrected as soon as the connection is used: a round trip earlier. A peer that does
+// not know this yet, or never will, drops what comes.
+func (s *Session) Ask() {
+	s.asking.Store(true)
+	s.socket.poke()
+}
 
 // Begin lets what is sent there be corrected; mode says who decides over the strength.
 // The peer must have its session by now. A path that was corrected some minutes ago is

@@ -196,7 +196,9 @@ func (s *Socket) become(p *path, state pathState, now time.Time) {
 
 // take has a path's first session send. The caller holds p.mu.
 func (p *path) take() {
-	p.sessions[0].encoder.code = p.code
+	n := p.sessions[0]
+	n.encoder.code, n.early = p.code, 0
+	n.asking.Store(false)
 	p.unheard = time.Time{}
 }
 
@@ -263,6 +265,7 @@ func (s *Socket) work(now time.Time) time.Duration {
 		}
 	}
 	for _, n := range *s.sessions.Load() {
+		sooner(s.askEarly(n, now))
 		sooner(s.report(n, now))
 	}
 	return next

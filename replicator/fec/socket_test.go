@@ -356,3 +356,43 @@ func TestNextSessionIsCorrectedAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A path that was asked while hellos were under way is corrected from the first packet on,
+// also if the first asks were lost; a peer that never answers is asked a few times.
+func TestAskedEarlyIsCorrectedAtOnce(t *testing.T) {
+	for _, lost := range []int{0, 2, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			wa, wb := newWires()
+			x := &both{}
+			stop := x.run(wa, wb)
+			defer stop()
+			secret := bytes.Repeat([]byte{4, 5, 6}, SecretSize)[:SecretSize]
+			a, err := x.a.Attach(wb.addr, secret, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var asks atomic.Int64
+			wa.becomes(func([]byte) int {
+				if asks.Add(1) <= int64(lost) {
+					return 0
+				}
+				return 1
+			})
+			if _, err := x.b.Attach(wa.addr, secret, false); err != nil {
+				t.Fatal(err)
+			}
+			a.Ask()
+			time.Sleep(time.Second)
+			if n, want := int(asks.Load()), min(lost+1, earlyAsks); n != want {
+				t.Errorf("%d lost: %d asks, want %d", lost, n, want)
+			}
+			wa.becomes(nil)
+			a.Begin(Mode{})
+			a.Observe(time.Now(), Traffic{RTT: rtt, LeastRTT: rtt})
+			x.send(1, wa)
+			if corrected := wa.kinds()[0] == 0; corrected != (lost < earlyAsks) {
+				t.Errorf("%d lost: corrected %v", lost, corrected)
+			}
+		})
+	}
+}
