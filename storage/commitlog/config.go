@@ -59,13 +59,22 @@ type Config struct {
 	Direct bool
 	// MaxSpares is how many removed files are kept to be used again. Default 2.
 	MaxSpares int
-	// MaxOpen bounds the handles that are kept open for reading. Default 256.
+	// MaxOpen bounds the descriptors that are kept open for reading: with Direct a file
+	// that is read takes two, one that is written one more. Default 256.
 	MaxOpen int
 	// KeepsNewest says that the log was opened before by a version that keeps the file
 	// NEWEST: a log with frames and without it has lost it, and is refused.
 	KeepsNewest bool
 
 	newSalt func() salt // tests fix it
+}
+
+// maxFiles is how many files may be open for reading.
+func (c *Config) maxFiles() int {
+	if c.Direct {
+		return max(1, c.MaxOpen/2)
+	}
+	return c.MaxOpen
 }
 
 func (c *Config) setDefaults() error {

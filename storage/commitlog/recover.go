@@ -92,7 +92,7 @@ func newLog(cfg Config) *Log {
 	l.pool.New = func() any { return new(request) }
 	l.states.reset(nil)
 	l.files = fileSet{
-		fs: cfg.FS, dir: cfg.Dir, maxOpen: cfg.MaxOpen, maxSpares: cfg.MaxSpares,
+		fs: cfg.FS, dir: cfg.Dir, maxOpen: cfg.maxFiles(), maxSpares: cfg.MaxSpares,
 		m: map[uint64]*logFile{}, top: map[rhumb.ShardID]uint64{},
 	}
 	return l

@@ -173,6 +173,7 @@ func (l *Log) rotate(mark Mark) error {
 		if err := l.writeVec(); err != nil {
 			return err
 		}
+		w.handle.EndTail()
 		l.files.deactivate(w.file)
 		w.tail = Mark{File: w.file.id, Pos: w.pos}
 	}

@@ -58,6 +58,8 @@ type File interface {
 	// nothing and may become zeros. Large writes so can pass the page cache by.
 	// It never grows the file by more than bufs do.
 	WriteTail(off int64, bufs [][]byte) error
+	// EndTail says that no WriteTail follows: what it has open for that is given back.
+	EndTail()
 	// ReadDirect fills bufs one after the other from off on, past the page cache: what is
 	// read costs no page of it. off and the lengths are multiples of [TailBlock], and the
 	// memory is as [Aligned] gives it. It tells how much was read: less than asked with

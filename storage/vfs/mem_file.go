@@ -133,6 +133,9 @@ func (f *memFile) WriteTail(off int64, bufs [][]byte) error {
 	return f.WriteVec(off, bufs)
 }
 
+// EndTail has nothing to give back.
+func (f *memFile) EndTail() {}
+
 func (f *memFile) write(off, total int64, bufs [][]byte) (int64, error) {
 	err := f.begin(Op{Kind: OpWrite, Off: off, Len: total})
 	var short *ShortWrite

@@ -191,15 +191,20 @@ func (t *osTail) forget() {
 	t.mu.Unlock()
 }
 
-// Close closes all that was opened for the file.
-func (f *osFile) Close() error {
+// EndTail closes what large tails were written with. Another one would go through the cache.
+func (f *osFile) EndTail() {
 	t := &f.tail
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.opened {
 		_ = unix.Close(t.fd) // what it wrote, Sync answers for
 	}
-	t.opened, t.unable = false, true
-	t.mu.Unlock()
+	t.opened, t.unable, t.good, t.head = false, true, false, nil
+}
+
+// Close closes all that was opened for the file.
+func (f *osFile) Close() error {
+	f.EndTail()
 	f.direct.close()
 	return f.File.Close()
 }

@@ -25,6 +25,9 @@ type osTail struct{}
 // WriteTail is WriteVec.
 func (f *osFile) WriteTail(off int64, bufs [][]byte) error { return f.WriteVec(off, bufs) }
 
+// EndTail has nothing to give back.
+func (f *osFile) EndTail() {}
+
 // osDirect is what ReadDirect needs: nothing.
 type osDirect struct{}
 
