@@ -107,7 +107,7 @@ const (
 	minFreeAtLeast  = 1 << 30
 	defaultReserve  = 64 << 20
 	settleRetry     = 5 * time.Second
-	settleRow       = 8           // files that settle one after the other, before dead ones are looked for
+	settleRow       = 8           // files that settle together at most, and before dead ones are looked for
 	compactPause    = time.Second // before a pass that could not end goes on
 	maxReadAttempts = 16
 )

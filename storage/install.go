@@ -255,7 +255,7 @@ func (r *replacement) keep(it *item) (*index.Partition, error) {
 			p.AddPart(pt)
 		}
 	}
-	_, refs, err := old.Unsettled(func(*index.Ref) bool { return true })
+	_, refs, err := old.Unsettled(nil, func(*index.Ref) bool { return true })
 	if err != nil {
 		return nil, err
 	}

@@ -140,7 +140,7 @@ func TestI1AppliedDuringAnInstallation(t *testing.T) {
 func bytesOfDense(sh *Shard, p rhumb.PartitionID) (n int) {
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
-	_, refs, _ := sh.parts[p].Unsettled(func(*index.Ref) bool { return true })
+	_, refs, _ := sh.parts[p].Unsettled(nil, func(*index.Ref) bool { return true })
 	for i := range refs {
 		n += int(refs[i].Size)
 	}

@@ -106,7 +106,7 @@ func (s *Store) noteNewest() error {
 // checkRefs makes sure that each unsettled batch that is known by its entry has it.
 func (sh *Shard) checkRefs() error {
 	for id, p := range sh.parts {
-		_, refs, err := p.Unsettled(func(*index.Ref) bool { return true })
+		_, refs, err := p.Unsettled(nil, func(*index.Ref) bool { return true })
 		if err != nil {
 			return err
 		}

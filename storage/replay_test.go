@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -70,7 +71,7 @@ func cancelBelow(t *testing.T, cancels int) {
 	fs.SetHook(func(op vfs.Op) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if op.Kind == vfs.OpCreate && op.Name == "data/index/0000000000000003.idx.tmp" {
+		if op.Kind == vfs.OpRename && strings.HasPrefix(op.Name, "data/index/0000000000000003.idx") {
 			clone = fs.CrashClone(vfs.CrashOptions{Unsynced: vfs.UnsyncedLost})
 		}
 		return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/rhumbmq/rhumb/storage/commitlog"
 	"github.com/rhumbmq/rhumb/storage/index"
 	"github.com/rhumbmq/rhumb/storage/settle"
+	"github.com/rhumbmq/rhumb/storage/statedb"
 )
 
 // settleLoop settles closed files and deletes dead ones until ctx ends. It is
@@ -45,15 +46,16 @@ func (s *Store) settleAll(ctx context.Context) error {
 	if err := s.noteNewest(); err != nil {
 		return err
 	}
-	for n := 1; ctx.Err() == nil; n++ {
-		again, err := s.settleNext(ctx)
+	for since := 0; ctx.Err() == nil; {
+		n, again, err := s.settleNext(ctx)
 		if err != nil {
 			return err
 		}
 		if !again {
 			break
 		}
-		if n%settleRow == 0 { // files may come faster than they settle, for hours
+		if since += n; since >= settleRow { // files may come faster than they settle, for hours
+			since = 0
 			if err := s.giveBack(ctx); err != nil {
 				return err
 			}
@@ -76,40 +78,63 @@ func (s *Store) giveBack(ctx context.Context) error {
 	return nil
 }
 
-// settleNext looks at the oldest file that has not settled.
-func (s *Store) settleNext(ctx context.Context) (again bool, err error) {
-	file, closed, err := s.oldestClosed(ctx)
+// settleNext looks at the oldest files that have not settled, and tells how many it
+// settled, and if it is to look again.
+func (s *Store) settleNext(ctx context.Context) (settled int, again bool, err error) {
+	files, closed, err := s.oldestClosed(ctx)
 	if err != nil {
-		return false, err
+		return 0, false, err
 	}
-	shards := make([]settle.Shard, len(s.shards))
-	for i, sh := range s.shards {
-		end, _ := sh.entries.endOf(file)
-		shards[i] = settle.Shard{ID: sh.id, End: end, Applied: sh.applied.Load()}
-	}
-	do, blocking := settle.Plan(closed, s.cfg.CopyForwardFiles, shards)
+	do, blocking := s.plan(files, closed)
 	switch do {
 	case settle.Nothing:
-		return false, nil
+		return 0, false, nil
 	case settle.Wait:
-		return s.waitFor(blocking), nil
+		return 0, s.waitFor(blocking), nil
 	}
 	s.settling.Lock()
 	defer s.settling.Unlock()
 	if s.installs.Load() > 0 {
 		// Looked at again when the installation ends. Until then the shard's entries
 		// may be cancelled in the log and not yet in memory: a copy would revive them.
-		return false, nil
+		return 0, false, nil
 	}
 	if do == settle.Adopt {
-		return true, s.adopt(ctx, file)
+		n := 1
+		for n < len(files) && s.isApplied(files[n]) {
+			n++
+		}
+		return n, true, s.adopt(ctx, files[:n])
 	}
 	for _, b := range blocking {
 		if err := s.shards[b.ID].copyForward(ctx); err != nil {
-			return false, err
+			return 0, false, err
 		}
 	}
-	return true, nil
+	return 0, true, nil
+}
+
+// plan decides about the first of files.
+func (s *Store) plan(files []uint64, closed int) (do settle.Do, blocking []settle.Shard) {
+	if len(files) == 0 {
+		return settle.Nothing, nil
+	}
+	shards := make([]settle.Shard, len(s.shards))
+	for i, sh := range s.shards {
+		end, _ := sh.entries.endOf(files[0])
+		shards[i] = settle.Shard{ID: sh.id, End: end, Applied: sh.applied.Load()}
+	}
+	return settle.Plan(closed, s.cfg.CopyForwardFiles, shards)
+}
+
+// isApplied tells if nothing that lives in a file, or an older one, waits to be applied.
+func (s *Store) isApplied(file uint64) bool {
+	for _, sh := range s.shards {
+		if end, _ := sh.entries.endOf(file); sh.applied.Load() < end {
+			return false
+		}
+	}
+	return true
 }
 
 // waitFor says that the settler waits for shards; it gives true if one of them
@@ -128,10 +153,10 @@ func (s *Store) waitFor(blocking []settle.Shard) bool {
 	return true
 }
 
-// oldestClosed gives the oldest unsettled file and how many unsettled ones are
-// closed. A file counts as closed only after an entry was placed in a later one:
-// then all that live in it are known.
-func (s *Store) oldestClosed(ctx context.Context) (file uint64, closed int, err error) {
+// oldestClosed gives the oldest unsettled files, as many as settle together, and how many
+// unsettled ones are closed. A file counts as closed only after an entry was placed in a
+// later one: then all that live in it are known.
+func (s *Store) oldestClosed(ctx context.Context) (files []uint64, closed int, err error) {
 	through, newest := s.files.settledThrough(), s.files.newest.Load()
 	for attempt := 0; ; attempt++ {
 		older := 0
@@ -143,24 +168,69 @@ func (s *Store) oldestClosed(ctx context.Context) (file uint64, closed int, err 
 			if !f.Closed {
 				continue
 			}
-			closed++
-			if file == 0 {
-				file = f.ID
+			if closed++; closed == older && len(files) < settleRow {
+				files = append(files, f.ID)
 			}
 		}
 		if older == closed || attempt > 0 {
-			return file, closed, nil
+			return files, closed, nil
 		}
 		// Written, but with this durability not flushed yet.
 		if err := s.log.Flush(ctx); err != nil {
-			return 0, 0, err
+			return nil, 0, err
 		}
-		file, closed = 0, 0
+		files, closed = files[:0], 0
 	}
 }
 
-// adopt writes a closed file's index and lets it take the dense refs' place.
-func (s *Store) adopt(ctx context.Context, file uint64) error {
+// adopt writes the indexes of closed files, which follow each other, and lets them take
+// the dense refs' place. They share what takes most of the time on a busy disk: the flushes
+// of log and state database.
+func (s *Store) adopt(ctx context.Context, files []uint64) error {
+	row := make([]adopting, len(files))
+	for k, file := range files {
+		a := &row[k]
+		a.file, a.ends = file, s.endsOf(file)
+		if err := s.writeIndex(a, row[:k]); err != nil {
+			return fmt.Errorf("storage: index of log file %016x: %w", file, err)
+		}
+	}
+	if err := s.placeIndexes(ctx, row); err != nil {
+		return fmt.Errorf("storage: indexes of log files %016x to %016x: %w", files[0], files[len(files)-1], err)
+	}
+	b := s.db.NewBatch()
+	for k := range row {
+		s.takeOver(&row[k], b)
+	}
+	s.ends.Through = files[len(files)-1]
+	b.SetLogEnds(s.ends)
+	if err := b.Commit(); err != nil {
+		return err
+	}
+	for k := range row {
+		a := &row[k]
+		s.files.unguard(a.file)
+		for i, sh := range s.shards {
+			sh.forget.Store(sh.settled.Load())
+			sh.settled.Store(a.ends[i].Index)
+		}
+		if s.cfg.Events.Settled != nil {
+			s.cfg.Events.Settled(a.file, a.batches)
+		}
+	}
+	return nil
+}
+
+// adopting is a file that settles.
+type adopting struct {
+	file    uint64
+	ends    []index.ShardEnd // the last entries that live in it or before it
+	dir     *index.Directory
+	batches uint64
+}
+
+// endsOf gives the last entries that live in a file or an older one.
+func (s *Store) endsOf(file uint64) []index.ShardEnd {
 	ends := make([]index.ShardEnd, len(s.shards))
 	for i, sh := range s.shards {
 		end, term := sh.entries.endOf(file)
@@ -169,15 +239,13 @@ func (s *Store) adopt(ctx context.Context, file uint64) error {
 			ends[i].Index, ends[i].Term = settled, 0
 		}
 	}
-	dir, err := s.writeIndex(ctx, file, ends)
-	if err != nil {
-		return fmt.Errorf("storage: index of log file %016x: %w", file, err)
-	}
-	t := s.newTable(file, dir)
-	s.files.add(file, t)
-	b := s.db.NewBatch()
-	var batches uint64
-	for _, p := range dir.Parts {
+	return ends
+}
+
+// takeOver puts a file's parts in the place of the dense refs and of their rows.
+func (s *Store) takeOver(a *adopting, b *statedb.Batch) {
+	s.files.add(a.file, s.newTable(a.file, a.dir))
+	for _, p := range a.dir.Parts {
 		sh := s.shards[p.Key.Shard]
 		sh.mu.Lock()
 		if ix := sh.parts[p.Key.Partition]; ix != nil && ix.Settle(p) {
@@ -185,75 +253,91 @@ func (s *Store) adopt(ctx context.Context, file uint64) error {
 		}
 		sh.mu.Unlock()
 		b.DropRefs(p.Key.Shard, p.Key.Partition, p.Last+1)
-		batches += p.Batches
+		a.batches += p.Batches
 	}
-	s.ends.Through = file
-	b.AddFile(file)
-	b.SetLogEnds(s.ends)
-	if err := b.Commit(); err != nil {
+	b.AddFile(a.file)
+}
+
+// writeIndex writes the index of a file beside its place, flushed; before are the files
+// before it that settle with it.
+func (s *Store) writeIndex(a *adopting, before []adopting) error {
+	f, err := s.cfg.FS.Create(s.path(indexDir, indexName(a.file)) + tmpSuffix)
+	if err != nil {
 		return err
 	}
-	s.files.unguard(file)
-	for i, sh := range s.shards {
-		sh.forget.Store(sh.settled.Load())
-		sh.settled.Store(ends[i].Index)
+	a.dir, err = s.fillIndex(f, a, before)
+	if err == nil {
+		err = f.Sync()
 	}
-	if s.cfg.Events.Settled != nil {
-		s.cfg.Events.Settled(file, batches)
+	return cmp.Or(err, f.Close())
+}
+
+// placeIndexes puts indexes in their places, after log and state
+// database are flushed: then no restart needs the files' entries, and what an index
+// leaves out is left out by the database, too. Shards apply while it is written: what
+// a log start or a drop took away in the meantime is not in it, and if the database
+// forgot that in a crash, those batches would be in neither. The log is flushed for what
+// cancelled or copied entries of the files, since replay will begin behind them.
+//
+// One comes after the other, each safely: a restart takes all files before the newest
+// index for settled ones.
+func (s *Store) placeIndexes(ctx context.Context, row []adopting) error {
+	if err := s.log.Flush(ctx); err != nil {
+		return err
+	}
+	if err := s.db.Flush(ctx); err != nil {
+		return err
+	}
+	for k := range row {
+		name := s.path(indexDir, indexName(row[k].file))
+		if err := s.cfg.FS.Rename(name+tmpSuffix, name); err != nil {
+			return err
+		}
+		if err := s.cfg.FS.SyncDir(s.path(indexDir)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// writeIndex writes the index of a file and puts it in place, after log and state
-// database are flushed: then no restart needs the file's entries, and what the index
-// leaves out is left out by the database, too. Shards apply while it is written: what
-// a log start or a drop took away in the meantime is not in it, and if the database
-// forgot that in a crash, those batches would be in neither. The log is flushed for what
-// cancelled or copied entries of the file, since replay will begin behind it.
-func (s *Store) writeIndex(ctx context.Context, file uint64, ends []index.ShardEnd) (*index.Directory, error) {
-	name := s.path(indexDir, indexName(file))
-	f, err := s.cfg.FS.Create(name + tmpSuffix)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := s.fillIndex(f, file, ends)
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = s.log.Flush(ctx)
-	}
-	if err == nil {
-		err = s.db.Flush(ctx)
-	}
-	if err == nil {
-		err = s.cfg.FS.Rename(name+tmpSuffix, name)
-	}
-	if err == nil {
-		err = s.cfg.FS.SyncDir(s.path(indexDir))
-	}
-	return dir, err
-}
-
-func (s *Store) fillIndex(f io.WriterAt, file uint64, ends []index.ShardEnd) (*index.Directory, error) {
-	if _, err := f.WriteAt(index.AppendHeader(nil, index.MagicIndex, file), 0); err != nil {
+func (s *Store) fillIndex(f io.WriterAt, a *adopting, before []adopting) (*index.Directory, error) {
+	if _, err := f.WriteAt(index.AppendHeader(nil, index.MagicIndex, a.file), 0); err != nil {
 		return nil, err
 	}
 	w := index.NewWriter(f, index.HeaderSize)
 	for i, sh := range s.shards {
-		if err := sh.settleInto(w, file, ends[i].Index); err != nil {
+		from := settling{file: a.file, end: a.ends[i].Index}
+		if k := len(before); k > 0 {
+			from.firstFile, from.settles = before[0].file, before[k-1].ends[i].Index
+		}
+		if err := sh.settleInto(w, from); err != nil {
 			return nil, err
 		}
 	}
-	dir, _, err := w.Finish(ends)
+	dir, _, err := w.Finish(a.ends)
 	return dir, err
 }
 
+// settling says which of a shard's batches live in a file.
+type settling struct {
+	file, end uint64 // the last entry in it
+	// Files from firstFile to the one before it settle at the same time, up to entry
+	// settles. 0: there are none.
+	firstFile, settles uint64
+}
+
+// has tells if a batch lives in the file.
+func (f *settling) has(r *index.Ref) bool {
+	return r.File == f.file || r.File == 0 && r.Raft > f.settles && r.Raft <= f.end
+}
+
+// hasBefore tells if it lives in one of those that settle at the same time.
+func (f *settling) hasBefore(r *index.Ref) bool {
+	return f.firstFile > 0 && (r.File >= f.firstFile && r.File < f.file || r.File == 0 && r.Raft <= f.settles)
+}
+
 // settleInto adds the shard's batches that live in the file.
-func (sh *Shard) settleInto(w *index.Writer, file, end uint64) error {
+func (sh *Shard) settleInto(w *index.Writer, from settling) error {
 	sh.mu.RLock()
 	ids := make([]rhumb.PartitionID, 0, len(sh.parts))
 	for id := range sh.parts {
@@ -268,9 +352,7 @@ func (sh *Shard) settleInto(w *index.Writer, file, end uint64) error {
 		var refs []index.Ref
 		var err error
 		if p != nil {
-			start, refs, err = p.Unsettled(func(r *index.Ref) bool {
-				return r.File == file || r.File == 0 && r.Raft <= end
-			})
+			start, refs, err = p.Unsettled(from.hasBefore, from.has)
 		}
 		sh.mu.RUnlock()
 		if err != nil {
@@ -287,7 +369,7 @@ func (sh *Shard) settleInto(w *index.Writer, file, end uint64) error {
 			if err := sh.place(r); err != nil {
 				return err
 			}
-			if r.File != file {
+			if r.File != from.file {
 				return fmt.Errorf("shard %d: entry %d lives in file %016x", sh.id, r.Raft, r.File)
 			}
 			if err := w.Add(*r); err != nil {

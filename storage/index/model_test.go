@@ -75,7 +75,7 @@ func (m *machine) append(t *rapid.T) {
 func (m *machine) settle(t *rapid.T) {
 	m.file++
 	upTo := uint64(rapid.IntRange(0, len(m.l.refs)).Draw(t, "settle"))
-	start, refs, err := m.p.Unsettled(func(r *Ref) bool { return r.Raft <= upTo })
+	start, refs, err := m.p.Unsettled(nil, func(r *Ref) bool { return r.Raft <= upTo })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,10 +245,10 @@ func TestUnsettledRefusesAnotherOrder(t *testing.T) {
 	for i, file := range []uint64{4, 6, 5, 5} {
 		p.Append(Ref{Base: rhumb.Offset(i), Span: 1, Source: &Source{}, File: file})
 	}
-	if _, refs, err := p.Unsettled(func(r *Ref) bool { return r.File == 4 }); err != nil || len(refs) != 1 {
+	if _, refs, err := p.Unsettled(nil, func(r *Ref) bool { return r.File == 4 }); err != nil || len(refs) != 1 {
 		t.Errorf("file 4: %d refs, %v", len(refs), err)
 	}
-	if _, _, err := p.Unsettled(func(r *Ref) bool { return r.File == 5 }); err == nil {
+	if _, _, err := p.Unsettled(nil, func(r *Ref) bool { return r.File == 5 }); err == nil {
 		t.Error("file 5 settles behind file 6")
 	}
 }

@@ -118,24 +118,30 @@ func (p *Partition) DenseFrom(start rhumb.Offset) rhumb.Offset {
 	return start
 }
 
-// Unsettled gives the dense refs that match holds for, which are the first ones,
-// and the vector before them. Both belong to the caller. It fails if refs match
-// behind some that do not: such a part could not be put in their place.
-func (p *Partition) Unsettled(match func(*Ref) bool) (start Vector, refs []Ref, err error) {
-	ended := false
+// Unsettled gives the dense refs that match holds for, which are the first ones but for
+// those that before holds for, and the vector before them. Both belong to the caller. It
+// fails if refs match behind some that do not: such a part could not be put in their
+// place. before may be nil: there are none.
+func (p *Partition) Unsettled(before, match func(*Ref) bool) (start Vector, refs []Ref, err error) {
+	begun, ended := false, false
 	for i := range p.dense.chunks {
 		c := &p.dense.chunks[i]
 		if i == 0 {
 			start = c.start.clone()
 		}
 		for j := range c.refs {
+			r := &c.refs[j]
+			first := before != nil && before(r)
 			switch {
-			case !match(&c.refs[j]):
-				ended = true
-			case ended:
-				return nil, nil, fmt.Errorf("index: %v: batch at %d does not settle in the order of offsets", p.Key, c.refs[j].Base)
+			case first && !begun:
+				start = start.advance(r)
+			case first, ended && match(r):
+				return nil, nil, fmt.Errorf("index: %v: batch at %d does not settle in the order of offsets", p.Key, r.Base)
+			case !match(r):
+				begun, ended = true, true
 			default:
-				refs = append(refs, c.refs[j])
+				begun = true
+				refs = append(refs, *r)
 			}
 		}
 	}
