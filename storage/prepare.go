@@ -51,7 +51,7 @@ func (w *preparer) after(sh *Shard, q Query, got []Stored) {
 		return
 	}
 	w.waiting = append(w.waiting, prepareNext{sh, q})
-	if w.running < maxPreparing && w.running < len(w.waiting) {
+	if w.running < maxPreparing { // those that run are busy with what does not wait any more
 		w.running++
 		goNamed(&w.wg, "prepare", w.work)
 	}

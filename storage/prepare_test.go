@@ -65,6 +65,31 @@ func TestNextReadIsPrepared(t *testing.T) {
 	}
 }
 
+// TestPreparingBesideABusyOne: one that takes long does not keep the next partition waiting.
+func TestPreparingBesideABusyOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, bigConfig(vfs.NewMem(vfs.MemConfig{})))
+		defer n.close()
+		d := newDriver(t, n.store.Shard(1))
+		for range 20 {
+			d.produce(100<<10, 1)
+		}
+		synctest.Wait()
+		w := &n.store.preparer
+		w.running = 1 // one that is busy
+		got, err := d.sh.Read(Query{Partition: 1, Limit: d.next[1], MaxBytes: 1, ByPlace: true})
+		if err != nil || len(got) == 0 {
+			t.Fatalf("%d batches, %v", len(got), err)
+		}
+		ReleasePlaces(got)
+		synctest.Wait()
+		if w.running != 1 || len(w.waiting) != 0 {
+			t.Errorf("%d partitions wait while one of %d is prepared", len(w.waiting), maxPreparing)
+		}
+		w.running = 0
+	})
+}
+
 // TestPreparingFails: what cannot be read beforehand, the reader is told of when it comes
 // there, and not before; later it may be there again. A store ends in the middle of it.
 func TestPreparingFails(t *testing.T) {
