@@ -72,7 +72,9 @@ func (f *fleet) join(n int, topic string, opts ...kgo.Opt) (stop func()) {
 	f.mu.Lock()
 	f.owned[n] = map[int32]bool{}
 	f.mu.Unlock()
-	c := f.h.client(append([]kgo.Opt{kgo.ConsumerGroup("fleet"), kgo.ConsumeTopics(topic), kgo.OnPartitionsAssigned(note(true)),
+	// A stop may cut a connection off before its first answer, which this client else takes
+	// for a wrong address: it would give up its partitions.
+	c := f.h.client(append([]kgo.Opt{kgo.AlwaysRetryEOF(), kgo.ConsumerGroup("fleet"), kgo.ConsumeTopics(topic), kgo.OnPartitionsAssigned(note(true)),
 		kgo.OnPartitionsRevoked(note(false)), kgo.OnPartitionsLost(note(false)), kgo.HeartbeatInterval(50 * time.Millisecond),
 		kgo.AutoCommitInterval(100 * time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}, opts...)...)
 	ctx, cancel := context.WithCancel(context.Background())
