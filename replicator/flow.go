@@ -41,8 +41,9 @@ type flow struct {
 	over           error                   // why it ended, nil while it goes on
 	stop           context.CancelCauseFunc // of who works on it, nil if nobody does
 
-	limited      atomic.Int64 // when it last had to wait for its edge's rate limit, Unix ns
-	atLimitSince atomic.Int64 // since when it waits for that, Unix ns; 0: it does not
+	yielded      atomic.Pointer[conn] // over which it waits for no former life any more
+	limited      atomic.Int64         // when it last had to wait for its edge's rate limit, Unix ns
+	atLimitSince atomic.Int64         // since when it waits for that, Unix ns; 0: it does not
 
 	mu     sync.Mutex
 	status flowStatus
@@ -178,8 +179,12 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 		f.leave(ctx)
 		return
 	}
-	f.begin()
+	f.overtake()
 	for ctx.Err() == nil {
+		if opened, err = f.awaitOlder(ctx, c, opened); err != nil {
+			break
+		}
+		f.begin()
 		before := f.machine.Status().Confirmed
 		err = newSending(f, c, opened).run(ctx)
 		after := f.machine.Status()
@@ -209,7 +214,7 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 			}
 			continue
 		}
-		if errors.Is(err, errMoves) {
+		if errors.Is(err, errMoves) || errors.Is(err, errOlder) {
 			if opened, err = f.openAgain(ctx, c); err != nil {
 				break
 			}
