@@ -68,7 +68,7 @@ func (f *flow) foresee(head rhumb.Offset) {
 	if !known || after+1 >= head {
 		return
 	}
-	if at := f.oldestAfter(after, head); at > 0 {
+	if at := f.oldestAfter(&f.status.oldest, after, head); at > 0 {
 		f.class = classOf(time.Since(time.UnixMilli(at)), fresh)
 	}
 }

@@ -79,14 +79,17 @@ type flowStatus struct {
 
 	leftOut *leftOut // nil unless the topic was deleted at the destination
 
-	oldestFor rhumb.Offset // the watermark for which oldest was looked up
-	oldest    int64        // append time of the first batch after it, ms since 1970
+	oldest oldest
+	least  least
 }
 
 func newFlow(l *link, s *source, e configstore.Edge) *flow {
 	f := &flow{link: l, source: s, latest: e.Start == configstore.StartLatest, poke: make(chan struct{}, 1)}
 	f.forget()
-	f.status = flowStatus{state: SessionDisconnected, since: time.Now(), confirmed: rhumb.NoOffset, sent: rhumb.NoOffset, oldestFor: rhumb.NoOffset - 1}
+	f.status = flowStatus{state: SessionDisconnected, since: time.Now(), confirmed: rhumb.NoOffset, sent: rhumb.NoOffset}
+	if ends, ok := l.m.cfg.Region.Ends(s.ref); ok {
+		f.status.least.start(ends.OwnLast)
+	}
 	return f
 }
 
@@ -400,7 +403,7 @@ func (f *flow) unlearn() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := flowStatus{state: f.status.state, since: f.status.since, confirmed: rhumb.NoOffset, sent: rhumb.NoOffset,
-		rebuilds: f.status.rebuilds, oldestFor: rhumb.NoOffset - 1}
+		rebuilds: f.status.rebuilds}
 	if now.state != SessionPaused {
 		now.state, now.since = SessionDisconnected, time.Now()
 	}

@@ -163,20 +163,36 @@ func (f *flow) lag(log *partitionState, st *flowStatus, l *ledger, now time.Time
 		}
 	}
 	if oldest == 0 {
-		oldest = f.oldestAfter(after, log.Flushed)
+		oldest = f.oldestAfter(&f.status.oldest, after, log.Flushed)
 	}
-	if oldest > 0 {
-		lag.Age = max(0, now.Sub(time.UnixMilli(oldest)))
+	lag.Age = age(oldest, now)
+	if !lag.Known {
+		lag.Least = f.leastLag(log, after, now)
 	}
 	return lag
 }
 
+// oldest remembers a look at the log.
+type oldest struct {
+	after rhumb.Offset
+	at    int64 // append time of the first batch after it, ms since 1970; 0: not looked up
+}
+
+// age is how long ago a moment was, in ms since 1970; 0 for none.
+func age(at int64, now time.Time) time.Duration {
+	if at <= 0 {
+		return 0
+	}
+	return max(0, now.Sub(time.UnixMilli(at)))
+}
+
 // oldestAfter gives the append time of the first own batch after an offset, in
 // ms since 1970; 0 if there is none to be read now, when that was seen first if it never
-// can be. It is remembered until the offset moves.
-func (f *flow) oldestAfter(after, limit rhumb.Offset) int64 {
+// can be. It is remembered in seen until the
+// offset moves.
+func (f *flow) oldestAfter(seen *oldest, after, limit rhumb.Offset) int64 {
 	f.mu.Lock()
-	known, at := f.status.oldestFor == after && f.status.oldest > 0, f.status.oldest
+	known, at := seen.after == after && seen.at > 0, seen.at
 	f.mu.Unlock()
 	if known {
 		return at
@@ -196,7 +212,7 @@ func (f *flow) oldestAfter(after, limit rhumb.Offset) int64 {
 		at = found[0].Envelope.AppendTime
 	}
 	f.mu.Lock()
-	f.status.oldestFor, f.status.oldest = after, at
+	*seen = oldest{after, at}
 	f.mu.Unlock()
 	return at
 }

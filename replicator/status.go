@@ -178,6 +178,16 @@ type Lag struct {
 	Records int64         `json:"records"` // at most: it counts offsets, and others' records take some
 	Bytes   int64         `json:"bytes"`   // sent ones exactly, others by the partition's mean
 	Age     time.Duration `json:"age_ns"`  // of the oldest record that is not confirmed
+	// Least is what is certainly not confirmed while Known is false; zero else.
+	Least LeastLag `json:"least,omitzero"`
+}
+
+// LeastLag is a lower bound of a lag: what was published here since this process knows
+// the partition. Of the copies of other regions' records it says nothing.
+type LeastLag struct {
+	Records int64         `json:"records"`
+	Bytes   int64         `json:"bytes"`  // about, by the partition's mean
+	Age     time.Duration `json:"age_ns"` // of the oldest of them
 }
 
 // PartitionStatus tells about one partition's flow to the link's peer.

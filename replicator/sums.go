@@ -9,8 +9,9 @@ import (
 
 // Sums is what a link's partitions are together.
 type Sums struct {
-	// Lag adds up those of which it is known; the age is the greatest. Unknown counts the
-	// others that have something.
+	// Lag adds up those of which it is known, and of the others what they lack at least;
+	// the age is the greatest. Unknown counts those others, as far as they have something:
+	// if there are any, Lag is a lower bound.
 	Lag     Lag
 	Unknown int
 	States  map[SessionState]int // flows by state
@@ -92,6 +93,9 @@ func (s *Sums) add(p *PartitionStatus) {
 		s.Lag.Age = max(s.Lag.Age, p.Lag.Age)
 	} else {
 		s.Unknown++
+		s.Lag.Records += p.Lag.Least.Records
+		s.Lag.Bytes += p.Lag.Least.Bytes
+		s.Lag.Age = max(s.Lag.Age, p.Lag.Least.Age)
 	}
 	if p.Apart != nil {
 		s.Diverged++

@@ -232,11 +232,12 @@ type LinkPath struct {
 }
 
 // Flow is the figures of one direction of a link; counters start with the node.
-// A lag of -1 is not known.
+// A lag of -1 is not known; if LagUnknown is not 0, it is a lower bound.
 type Flow struct {
 	LagRecords     int64
 	LagBytes       int64
 	Lag            time.Duration // age of the oldest unconfirmed record; below 0: not known
+	LagUnknown     int           // partitions of which the destination has told nothing yet
 	Bytes          int64
 	Records        int64
 	BytesPerSecond float64

@@ -78,6 +78,6 @@ func millis(t time.Time) int64 {
 }
 
 func flowJSON(f Flow) api.Flow {
-	return api.Flow{LagRecords: f.LagRecords, LagBytes: f.LagBytes, LagSeconds: lagSeconds(f.Lag), Bytes: f.Bytes,
+	return api.Flow{LagRecords: f.LagRecords, LagBytes: f.LagBytes, LagSeconds: lagSeconds(f.Lag), LagUnknown: f.LagUnknown, Bytes: f.Bytes,
 		Records: f.Records, BytesPerSecond: f.BytesPerSecond, Rewinds: f.Rewinds}
 }

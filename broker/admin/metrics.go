@@ -167,6 +167,7 @@ func (c *nodeCollector) link(l Link, emit func(Metric)) {
 		{Name: "rhumb_link_fec_overhead_ratio", Help: "Parity packets per packet sent to the peer region; 0 while nothing is corrected.", Value: overhead(l.Path.FEC)},
 		{Name: "rhumb_link_fec_recovered", Help: "Lost packets that the peer region recovered, of the connection's path.", Value: float64(l.Path.FECRecovered)},
 		{Name: "rhumb_link_fec_recovered_here", Help: "Lost packets of the peer region that were recovered here, of this connection.", Value: float64(l.Path.FECRecoveredHere)},
+		{Name: "rhumb_link_lag_unknown_partitions", Help: "Partitions of which the peer region has not told this process what it has: while there are any, the lag outwards is a lower bound.", Value: float64(l.Out.LagUnknown)},
 	} {
 		m.Labels = []string{"peer_region", peer}
 		emit(m)
@@ -174,9 +175,9 @@ func (c *nodeCollector) link(l Link, emit func(Metric)) {
 	for direction, f := range map[string]Flow{"out": l.Out, "in": l.In} {
 		labels := []string{"peer_region", peer, "direction", direction}
 		figures := []Metric{
-			{Name: "rhumb_link_lag_records", Help: "Records that the destination has not confirmed; -1 unknown.", Value: float64(f.LagRecords)},
-			{Name: "rhumb_link_lag_bytes", Help: "Bytes that the destination has not confirmed; -1 unknown.", Value: float64(f.LagBytes)},
-			{Name: "rhumb_link_lag_seconds", Help: "Age of the oldest unconfirmed record; -1 unknown.", Value: lagSeconds(f.Lag)},
+			{Name: "rhumb_link_lag_records", Help: "Records that the destination has not confirmed, at least; -1 unknown.", Value: float64(f.LagRecords)},
+			{Name: "rhumb_link_lag_bytes", Help: "Bytes that the destination has not confirmed, at least; -1 unknown.", Value: float64(f.LagBytes)},
+			{Name: "rhumb_link_lag_seconds", Help: "Age of the oldest unconfirmed record, at least; -1 unknown.", Value: lagSeconds(f.Lag)},
 			{Name: "rhumb_link_bytes_total", Help: "Bytes of batches carried.", Value: float64(f.Bytes), Counter: true},
 			{Name: "rhumb_link_records_total", Help: "Records carried.", Value: float64(f.Records), Counter: true},
 			{Name: "rhumb_link_rewinds_total", Help: "Times that sending went back to the watermark.", Value: float64(f.Rewinds), Counter: true},

@@ -142,8 +142,8 @@ func (s scope) scopeLink(l Link) Link {
 		if !p.Out {
 			continue
 		}
-		if p.LagRecords < 0 || l.Out.LagRecords < 0 {
-			l.Out.LagRecords, l.Out.LagBytes = -1, -1
+		if p.LagRecords < 0 {
+			l.Out.LagUnknown++
 		} else {
 			l.Out.LagRecords, l.Out.LagBytes = l.Out.LagRecords+p.LagRecords, l.Out.LagBytes+max(p.LagBytes, 0)
 		}
@@ -151,6 +151,9 @@ func (s scope) scopeLink(l Link) Link {
 		if p.Refused != nil {
 			l.Refused++
 		}
+	}
+	if l.Out.LagUnknown > 0 && l.Out.LagRecords == 0 {
+		l.Out.LagRecords, l.Out.LagBytes, l.Out.Lag = -1, -1, -1
 	}
 	if slices.Contains([]string{"idle", "flowing", "held", "stalled", "refused", "diverged", "paused"}, l.State) {
 		l.State = "connected" // which of these may be another tenant's: each partition has its own

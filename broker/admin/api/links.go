@@ -48,9 +48,12 @@ type LinkPath struct {
 // seconds is the age of the oldest unconfirmed record of all of them. A lag of
 // -1 is not known.
 type Flow struct {
-	LagRecords     int64   `json:"lag_records,string"`
-	LagBytes       int64   `json:"lag_bytes,string"`
-	LagSeconds     float64 `json:"lag_seconds"`
+	LagRecords int64   `json:"lag_records,string"`
+	LagBytes   int64   `json:"lag_bytes,string"`
+	LagSeconds float64 `json:"lag_seconds"`
+	// LagUnknown counts partitions of which the destination has told nothing yet: while
+	// there are any, the lags are lower bounds.
+	LagUnknown     int     `json:"lag_unknown_partitions"`
 	Bytes          int64   `json:"bytes,string"`   // since the node started
 	Records        int64   `json:"records,string"` // since the node started
 	BytesPerSecond float64 `json:"bytes_per_second"`

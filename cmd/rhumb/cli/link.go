@@ -56,7 +56,7 @@ func linkTable(w io.Writer, links []api.Link, partitions bool) {
 	now := time.Now()
 	row(w, "PEER", "STATE", "HEARD", "RTT", "OUT LAG", "OUT BYTES", "OUT AGE", "OUT RATE", "IN RATE", "LAST ERROR")
 	for _, l := range links {
-		row(w, l.Peer, l.State, heardText(l.Heard), seconds(l.RTT), figure(l.Out.LagRecords), figure(l.Out.LagBytes), seconds(l.Out.LagSeconds),
+		row(w, l.Peer, l.State, heardText(l.Heard), seconds(l.RTT), atLeast(l.Out, figure(l.Out.LagRecords)), atLeast(l.Out, figure(l.Out.LagBytes)), atLeast(l.Out, seconds(l.Out.LagSeconds)),
 			rate(l.Out.BytesPerSecond), rate(l.In.BytesPerSecond), lastError(l.LastError, l.LastErrorAt, l.Since, l.State, now))
 	}
 	if !partitions {
@@ -70,6 +70,14 @@ func linkTable(w io.Writer, links []api.Link, partitions bool) {
 				offsetText(p.Confirmed, p.Confirmed), figure(p.LagRecords), seconds(p.LagSeconds), partitionError(p, now))
 		}
 	}
+}
+
+// atLeast marks a lag that is a lower bound.
+func atLeast(f api.Flow, lag string) string {
+	if f.LagUnknown > 0 && lag != "?" {
+		return ">=" + lag
+	}
+	return lag
 }
 
 // sentText is up to where a flow has sent: of one that comes in its sender knows that.

@@ -231,8 +231,11 @@ func correctionText(p api.LinkPath) string {
 }
 
 func flowText(f api.Flow) string {
-	return fmt.Sprintf("%s, lag %s records, %s bytes, %s; %d records, %s since the start, %d rewinds", rate(f.BytesPerSecond),
-		figure(f.LagRecords), figure(f.LagBytes), seconds(f.LagSeconds), f.Records, size(f.Bytes), f.Rewinds)
+	lag := fmt.Sprintf("lag %s records, %s bytes, %s", atLeast(f, figure(f.LagRecords)), atLeast(f, figure(f.LagBytes)), atLeast(f, seconds(f.LagSeconds)))
+	if f.LagUnknown > 0 {
+		lag += fmt.Sprintf(" (of %d partitions it is not known yet what the peer has)", f.LagUnknown)
+	}
+	return fmt.Sprintf("%s, %s; %d records, %s since the start, %d rewinds", rate(f.BytesPerSecond), lag, f.Records, size(f.Bytes), f.Rewinds)
 }
 
 // heardText says how long ago a peer was heard of. More than two seconds is long.

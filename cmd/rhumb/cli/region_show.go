@@ -173,6 +173,9 @@ func (s *sourceProgress) take(l *api.Link) {
 	s.State, s.Error, s.ErrorAt, s.Since = l.State, l.LastError, l.LastErrorAt, l.Since
 	s.BytesPerSecond = l.Out.BytesPerSecond
 	s.Records, s.Bytes, s.Seconds = l.Out.LagRecords, l.Out.LagBytes, l.Out.LagSeconds
+	if l.Out.LagUnknown > 0 {
+		s.Records, s.Bytes, s.Seconds = -1, -1, -1 // a bound is no figure to wait for
+	}
 	if len(l.Partitions) > 0 {
 		s.Records, s.Bytes, s.Seconds = 0, 0, 0 // the link's own sums may be a moment older than those
 	}

@@ -94,6 +94,7 @@ func linkFigures(l replicator.LinkStatus) admin.Link {
 		In:  admin.Flow{Bytes: int64(l.ReceivedBytes), Records: int64(l.ReceivedRecords), BytesPerSecond: l.ReceiveRate, LagRecords: unknown, LagBytes: unknown, Lag: unknown},
 	}
 	a.Out.LagRecords, a.Out.LagBytes, a.Out.Lag = sumLag(&l.Sums)
+	a.Out.LagUnknown = l.Sums.Unknown
 	return a
 }
 
@@ -109,17 +110,23 @@ func lagOf(p *replicator.PartitionStatus) (records, bytes int64, age time.Durati
 	return p.Lag.Records, p.Lag.Bytes, p.Lag.Age
 }
 
-// sumLag gives what a link's partitions are behind. Sums with something unknown in them
-// are unknown; the age is the greatest of those that are known, if one of them has
-// something to send.
+// sumLag gives what a link's partitions are behind: at least, while the destination has
+// told nothing of some of them. A bound of zero would say nothing: then it is unknown.
 func sumLag(all *replicator.Sums) (records, bytes int64, age time.Duration) {
-	switch {
-	case all.Unknown == 0:
-		return all.Lag.Records, all.Lag.Bytes, all.Lag.Age
-	case all.Lag.Age == 0:
+	records, bytes, age = all.Lag.Records, all.Lag.Bytes, all.Lag.Age
+	if all.Unknown == 0 {
+		return records, bytes, age
+	}
+	if records == 0 {
 		return unknown, unknown, unknown
 	}
-	return unknown, unknown, all.Lag.Age
+	if bytes == 0 {
+		bytes = unknown
+	}
+	if age == 0 {
+		age = unknown
+	}
+	return records, bytes, age
 }
 
 // severity orders the states of partitions: a link shows the gravest.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/replicator"
 )
 
@@ -36,10 +37,11 @@ func TestLagIsUnknownUntilThePeerWasAsked(t *testing.T) {
 		}
 		return append(lines, `rhumb_partitions_open 1`)
 	}
+	last := rhumb.Offset(2)
 	confirmed := func() bool {
 		for _, l := range a.server.links() {
 			for _, p := range l.Partitions {
-				if p.Out && p.Confirmed == 2 && p.LagRecords == 0 {
+				if p.Out && p.Confirmed == last && p.LagRecords == 0 {
 					return true
 				}
 			}
@@ -60,6 +62,10 @@ func TestLagIsUnknownUntilThePeerWasAsked(t *testing.T) {
 	if code != 200 || !strings.Contains(text, `"lag_records":"-1"`) || !strings.Contains(text, `"lag_seconds":-1`) || strings.Contains(text, `"lag_records":"3"`) {
 		t.Errorf("%d: %s", code, text)
 	}
+	last = 3
+	a.produce(a.client(a.kafka()), "orders", "four")
+	until(t, "what came after the restart counts", shows(a, `rhumb_link_lag_records{direction="out",peer_region="eu"} 1`,
+		`rhumb_link_lag_unknown_partitions{peer_region="eu"} 1`))
 	if d := a.server.remaining(); len(d.Behind) != 1 || d.Behind[0].Partitions != 1 {
 		t.Errorf("for a drain it counts as not confirmed, not %+v", d)
 	}
@@ -73,6 +79,8 @@ func TestSumOfLags(t *testing.T) {
 	none := replicator.PartitionStatus{Lag: replicator.Lag{Known: true}}
 	empty := replicator.PartitionStatus{} // nobody was asked, and there is nothing to send
 	asked := replicator.PartitionStatus{Lag: replicator.Lag{Records: 200, Bytes: 2000, Age: time.Hour}}
+	fresh := asked
+	fresh.Lag.Least = replicator.LeastLag{Records: 3, Bytes: 3, Age: time.Minute}
 	for _, c := range []struct {
 		all            []replicator.PartitionStatus
 		records, bytes int64
@@ -81,7 +89,8 @@ func TestSumOfLags(t *testing.T) {
 		{nil, 0, 0, 0},
 		{[]replicator.PartitionStatus{known, none, empty, known}, 8, 80, time.Second},
 		{[]replicator.PartitionStatus{none, asked}, unknown, unknown, unknown},
-		{[]replicator.PartitionStatus{asked, asked, known}, unknown, unknown, time.Second},
+		{[]replicator.PartitionStatus{asked, asked, known}, 4, 40, time.Second},
+		{[]replicator.PartitionStatus{asked, fresh, known}, 7, 43, time.Minute},
 	} {
 		sums := replicator.SumsOf(c.all)
 		if records, bytes, age := sumLag(&sums); records != c.records || bytes != c.bytes || age != c.age {
