@@ -15,6 +15,8 @@ type Sums struct {
 	Lag     Lag
 	Unknown int
 	States  map[SessionState]int // flows by state
+	// Entered says when those that are in a state came to it.
+	Entered map[SessionState]Span
 	// Diverged counts flows whose destination differs, Apart the partitions that have
 	// such; Refused those of which the destination does not take what comes next, Invalid
 	// those of them in which it finds fault with the records themselves, as in Example.
@@ -24,6 +26,9 @@ type Sums struct {
 
 	apart map[rhumb.Partition]bool
 }
+
+// Span is from the first of some moments to the last of them.
+type Span struct{ First, Last time.Time }
 
 // Sums gives a picture of all links without their partitions: [LinkStatus.Sums] has
 // what they are together. It costs a short look at each flow, and nothing of what
@@ -50,8 +55,8 @@ func SumsOf(all []PartitionStatus) (s Sums) {
 
 // addTo adds the flow to what all are together.
 func (f *flow) addTo(s *Sums, now time.Time) {
-	if state, still := f.still(); still {
-		s.state(state)
+	if state, since, still := f.still(); still {
+		s.state(state, since)
 		return
 	}
 	p := f.report(now)
@@ -59,34 +64,44 @@ func (f *flow) addTo(s *Sums, now time.Time) {
 }
 
 // still reports whether all of the flow's log is confirmed and nothing is the matter
-// with it, and in which state it is: so it is with most of tens of thousands.
-func (f *flow) still() (SessionState, bool) {
+// with it, in which state it is, and since when: so it is with most of tens of thousands.
+func (f *flow) still() (state SessionState, since time.Time, still bool) {
 	if f.source.copied || f.source.closed != nil {
-		return "", false
+		return "", since, false
 	}
 	f.mu.Lock()
 	st := &f.status
-	state, confirmed := st.state, st.confirmed
+	state, since = st.state, st.since
+	confirmed := st.confirmed
 	plain := st.known && st.apart == nil && st.refused == nil && st.leftOut == nil && st.settledOn == nil
 	f.mu.Unlock()
 	if !plain {
-		return "", false
+		return "", since, false
 	}
 	// After the flow: what is confirmed grows behind the log's end.
 	ends, ok := f.link.m.cfg.Region.Ends(f.source.ref)
-	return state, ok && min(ends.OwnLast, ends.Flushed-1) <= max(confirmed, ends.OwnFloor, f.source.from-1)
+	return state, since, ok && min(ends.OwnLast, ends.Flushed-1) <= max(confirmed, ends.OwnFloor, f.source.from-1)
 }
 
-func (s *Sums) state(state SessionState) {
+func (s *Sums) state(state SessionState, since time.Time) {
 	if s.States == nil {
-		s.States = map[SessionState]int{}
+		s.States, s.Entered = map[SessionState]int{}, map[SessionState]Span{}
 	}
 	s.States[state]++
+	span, there := s.Entered[state]
+	switch {
+	case !there:
+		s.Entered[state] = Span{since, since}
+	case since.Before(span.First):
+		s.Entered[state] = Span{since, span.Last}
+	case since.After(span.Last):
+		s.Entered[state] = Span{span.First, since}
+	}
 }
 
 // add adds a partition.
 func (s *Sums) add(p *PartitionStatus) {
-	s.state(p.State)
+	s.state(p.State, p.Since)
 	if p.Lag.Known || p.Lag.Records == 0 {
 		s.Lag.Records += p.Lag.Records
 		s.Lag.Bytes += p.Lag.Bytes

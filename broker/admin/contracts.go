@@ -194,8 +194,9 @@ type Problem struct {
 type Link struct {
 	Peer          rhumb.RegionName
 	PeerNumber    rhumb.RegionNumber
-	State         string // connected, flowing, idle, held, stalled, disconnected, refused, diverged
-	Since         time.Time
+	State         string    // connected, flowing, idle, held, stalled, disconnected, refused, diverged
+	Since         time.Time // in that state
+	Connection    time.Time // since when there is a connection, or is none
 	Address       string
 	Version       string
 	RTT           time.Duration

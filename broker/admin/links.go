@@ -23,7 +23,7 @@ func (s *Server) links(r *http.Request) (any, error) {
 }
 
 func linkJSON(l Link) api.Link {
-	out := api.Link{Peer: l.Peer, PeerNumber: l.PeerNumber, State: l.State, Since: millis(l.Since), Address: l.Address, Version: l.Version,
+	out := api.Link{Peer: l.Peer, PeerNumber: l.PeerNumber, State: l.State, Since: millis(l.Since), ConnectionSince: millis(l.Connection), Address: l.Address, Version: l.Version,
 		RTT: l.RTT.Seconds(), Out: flowJSON(l.Out), In: flowJSON(l.In), LastError: l.LastError, LastErrorAt: millis(l.LastErrorAt),
 		Path: api.LinkPath(l.Path), Heard: -1, Pauses: []api.Pause{}, Partitions: []api.LinkPartition{}}
 	if !l.Heard.IsZero() {

@@ -156,7 +156,7 @@ func (s scope) scopeLink(l Link) Link {
 		l.Out.LagRecords, l.Out.LagBytes, l.Out.Lag = -1, -1, -1
 	}
 	if slices.Contains([]string{"idle", "flowing", "held", "stalled", "refused", "diverged", "paused"}, l.State) {
-		l.State = "connected" // which of these may be another tenant's: each partition has its own
+		l.State, l.Since = "connected", l.Connection // which of these may be another tenant's: each partition has its own
 	}
 	return l
 }

@@ -360,5 +360,5 @@ func (r *Region) Await(ctx context.Context, ref rhumb.PartitionRef, offset rhumb
 // Link gives a plain flowing link to a peer, for output that does not change.
 func Link(peer *Region) admin.Link {
 	return admin.Link{Peer: peer.Identity.Name, PeerNumber: peer.Identity.Number, State: "flowing", Address: "192.0.2.1:7650",
-		Version: "v0.0.0-test", Since: time.UnixMilli(1_700_000_000_000), RTT: 80 * time.Millisecond}
+		Version: "v0.0.0-test", Since: time.UnixMilli(1_700_000_060_000), Connection: time.UnixMilli(1_700_000_000_000), RTT: 80 * time.Millisecond}
 }

@@ -13,15 +13,17 @@ type Link struct {
 	PeerNumber rhumb.RegionNumber `json:"peer_number"`
 	State      string             `json:"state"`        // connected, flowing, idle, held, stalled, disconnected, refused, diverged, paused, unused
 	Since      int64              `json:"since,string"` // in this state
-	Address    string             `json:"address"`      // of the peer, empty while disconnected
-	Version    string             `json:"version"`      // of the peer's binary
-	RTT        float64            `json:"rtt_seconds"`
-	Heard      float64            `json:"heard_seconds"` // since it was last heard of: at least once a second on a good line; -1 without a connection
-	Pauses     []Pause            `json:"pauses"`
-	Path       LinkPath           `json:"path"`
-	Out        Flow               `json:"out"`
-	In         Flow               `json:"in"`
-	LastError  string             `json:"last_error"`
+	// ConnectionSince is since when there is a connection, or is none; 0: not told by an older node.
+	ConnectionSince int64    `json:"connection_since,string"`
+	Address         string   `json:"address"` // of the peer, empty while disconnected
+	Version         string   `json:"version"` // of the peer's binary
+	RTT             float64  `json:"rtt_seconds"`
+	Heard           float64  `json:"heard_seconds"` // since it was last heard of: at least once a second on a good line; -1 without a connection
+	Pauses          []Pause  `json:"pauses"`
+	Path            LinkPath `json:"path"`
+	Out             Flow     `json:"out"`
+	In              Flow     `json:"in"`
+	LastError       string   `json:"last_error"`
 	// LastErrorAt is when LastError happened; 0: never, or not told by an older node.
 	LastErrorAt int64           `json:"last_error_at,string"`
 	Partitions  []LinkPartition `json:"partitions"`

@@ -170,6 +170,9 @@ func linkText(w io.Writer, l api.Link) {
 	now := time.Now()
 	row(w, "peer", fmt.Sprintf("%s, number %d", l.Peer, l.PeerNumber))
 	row(w, "state", fmt.Sprintf("%s since %s", l.State, when(l.Since)))
+	if l.ConnectionSince != l.Since && l.ConnectionSince > 0 {
+		row(w, "connected", "since "+when(l.ConnectionSince))
+	}
 	row(w, "address", l.Address)
 	row(w, "version", l.Version)
 	row(w, "heard", heardText(l.Heard))
@@ -178,7 +181,7 @@ func linkText(w io.Writer, l api.Link) {
 	row(w, "correction", correctionText(l.Path))
 	row(w, "out", flowText(l.Out))
 	row(w, "in", fmt.Sprintf("%s, %d records, %s since the start", rate(l.In.BytesPerSecond), l.In.Records, size(l.In.Bytes)))
-	row(w, "last error", lastError(l.LastError, l.LastErrorAt, l.Since, l.State, now))
+	row(w, "last error", lastError(l.LastError, l.LastErrorAt, l.ConnectionSince, l.State, now))
 	for _, p := range l.Pauses {
 		what := p.Namespace
 		if what == "" {

@@ -170,7 +170,7 @@ func (w *regionWork) source(ctx context.Context, from api.RegionEntry, to rhumb.
 
 // take sums up what a source's link says.
 func (s *sourceProgress) take(l *api.Link) {
-	s.State, s.Error, s.ErrorAt, s.Since = l.State, l.LastError, l.LastErrorAt, l.Since
+	s.State, s.Error, s.ErrorAt, s.Since = l.State, l.LastError, l.LastErrorAt, l.ConnectionSince
 	s.BytesPerSecond = l.Out.BytesPerSecond
 	s.Records, s.Bytes, s.Seconds = l.Out.LagRecords, l.Out.LagBytes, l.Out.LagSeconds
 	if l.Out.LagUnknown > 0 {

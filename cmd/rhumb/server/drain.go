@@ -38,7 +38,8 @@ func (s *Server) remaining() admin.Drain {
 	flows := map[flowKey][]replicator.PartitionStatus{}
 	if s.room.links != nil {
 		for _, l := range s.room.links.Status().Links {
-			behind[l.Peer] = &admin.DrainPeer{Peer: l.Peer, State: linkState(l), LastError: l.LastError}
+			state, _ := linkState(l)
+			behind[l.Peer] = &admin.DrainPeer{Peer: l.Peer, State: state, LastError: l.LastError}
 			for _, p := range l.Partitions {
 				key := flowKey{l.Peer, p.Topic, p.Partition}
 				flows[key] = append(flows[key], p)

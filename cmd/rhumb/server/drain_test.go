@@ -51,7 +51,7 @@ func TestLinkStateIsTheGravest(t *testing.T) {
 			l.Partitions = append(l.Partitions, replicator.PartitionStatus{State: s})
 		}
 		l.Sums = replicator.SumsOf(l.Partitions)
-		if got := linkState(l); got != c.want {
+		if got, _ := linkState(l); got != c.want {
 			t.Errorf("%v: %s, want %s", c.states, got, c.want)
 		}
 	}

@@ -81,8 +81,9 @@ func (s *Server) linkSums() []admin.Link {
 
 // linkFigures gives what is to say of a link beside its partitions.
 func linkFigures(l replicator.LinkStatus) admin.Link {
+	state, since := linkState(l)
 	a := admin.Link{
-		Peer: l.Peer, PeerNumber: l.Number, State: linkState(l), Since: l.Since, Address: l.Remote, RTT: l.RTT,
+		Peer: l.Peer, PeerNumber: l.Number, State: state, Since: since, Connection: l.Since, Address: l.Remote, RTT: l.RTT,
 		LastError: l.LastError, LastErrorAt: l.LastErrorAt, DivergedTries: int64(l.DivergedTries), Version: l.Software, Heard: l.Heard,
 		Diverged: l.Sums.Diverged, Refused: l.Sums.Refused,
 		Pauses: pauses(l.Pauses), PeerPauses: pauses(l.PeerPauses),
@@ -135,22 +136,32 @@ var severity = []replicator.SessionState{
 	replicator.SessionStalled, replicator.SessionRefused, replicator.SessionDiverged,
 }
 
-// linkState is that of the connection, or if it stands, what its partitions do.
-func linkState(l replicator.LinkStatus) string {
+// linkState is that of the connection, or if it stands, what its partitions do, and
+// since when it is so: as the pause says, or its partitions. A link is in a grave state
+// since the first of its partitions came to it, and idle since the last of them did.
+func linkState(l replicator.LinkStatus) (state string, since time.Time) {
 	if l.State != replicator.LinkConnected {
-		return string(l.State)
+		return string(l.State), l.Since
 	}
-	if slices.ContainsFunc(l.Pauses, func(p replicator.Pause) bool { return p.Space.IsZero() }) {
-		return string(replicator.SessionPaused)
+	if i := slices.IndexFunc(l.Pauses, func(p replicator.Pause) bool { return p.Space.IsZero() }); i >= 0 {
+		return string(replicator.SessionPaused), later(l.Since, l.Pauses[i].At)
 	}
 	worst := 0
 	for state := range l.Sums.States {
 		worst = max(worst, slices.Index(severity, state))
 	}
 	if worst <= slices.Index(severity, replicator.SessionIdle) {
-		return string(replicator.SessionIdle)
+		return string(replicator.SessionIdle), later(l.Since, l.Sums.Entered[replicator.SessionIdle].Last)
 	}
-	return string(severity[worst])
+	return string(severity[worst]), later(l.Since, l.Sums.Entered[severity[worst]].First)
+}
+
+// later gives the later of two moments.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // inbound tells how far this region is. How far that is behind only the sender
