@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -169,55 +168,6 @@ func readPlan(c *cobra.Command, file string) (planShown, error) {
 		return p, rhumb.Errorf(rhumb.KindInvalid, "%s: %w", file, err)
 	}
 	return p, nil
-}
-
-const applyLong = `Apply a topology file. Every region has it in force within seconds, without a restart.
-
-With --plan only what 'rhumb topology plan --out' said is done: if a document changed since, nothing is, and the error
-says what changed. With -f whatever the file asks for is done.
-
-Documents are stored one after the other. If one fails, those before it stay stored, the answer says which, and
-applying again does the rest. No record is deleted by it, in any region.`
-
-func topologyApply(a *asking) *cobra.Command {
-	var file, plan string
-	var prune bool
-	c := &cobra.Command{Use: "apply {-f FILE | --plan FILE}", Short: "Apply a topology file, or a plan of one", Args: exactly(0, "none"), Long: applyLong,
-		Example: "  rhumb topology apply -f topology-examples/fan-in.yaml",
-		RunE: func(c *cobra.Command, _ []string) error {
-			doc, req := &documentFile{}, api.TopologyApply{}
-			switch {
-			case plan != "" && (file != "" || prune):
-				return usage(c, fmt.Errorf("--plan stands alone: the plan has its file in it"))
-			case plan != "":
-				saved, err := readPlan(c, plan)
-				if err != nil {
-					return err
-				}
-				req.File, req.Base, prune = saved.File, saved.Base, saved.Prune
-			default:
-				var err error
-				if doc, _, err = topologyFile(c, file); err != nil {
-					return err
-				}
-				req.File = doc.json
-			}
-			return a.ask(c, func(conn *client.Client) error {
-				done, err := conn.ApplyTopology(c.Context(), req, prune)
-				if err != nil {
-					return doc.locate(err)
-				}
-				if err := a.print(c.OutOrStdout(), done, func(w io.Writer) { appliedText(w, done) }); err != nil || done.Complete {
-					return err
-				}
-				fmt.Fprintf(c.ErrOrStderr(), "rhumb: a step failed: %s; what is done stays done, apply the file again for the rest\n", done.Error)
-				return &toldError{exitFailed}
-			})
-		}}
-	c.Flags().StringVarP(&file, "file", "f", "", topologyFileUsage)
-	c.Flags().StringVar(&plan, "plan", "", "plan that 'topology plan --out' wrote")
-	c.Flags().BoolVar(&prune, "prune", false, "remove tenants, namespaces and topics' policy that the file does not name")
-	return c
 }
 
 func topologyExport(a *asking) *cobra.Command {
