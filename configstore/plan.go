@@ -23,7 +23,7 @@ const (
 // Plan is what applying a topology file would do, and what that rests on. It is
 // true for as long as the documents that it rests on are what they were.
 type Plan struct {
-	// Base has every document that the file names, and with pruning every one that
+	// Base has every document that the file names, those of regions too, and with pruning every one that
 	// it could name, as it was.
 	Base []PlanBase `json:"base"`
 	// Steps are the documents that change, in the order in which they are stored.
@@ -152,12 +152,19 @@ func (w *Writer) PlanTopology(ctx context.Context, f *TopologyFile, prune bool) 
 // basesOf lists what a plan rests on, by key.
 func basesOf(now stand, f *TopologyFile, all bool) []PlanBase {
 	keys := map[string]bool{}
+	named := func(t *Topology) { // a region may drain, or be another one of that name
+		for _, r := range t.Regions() {
+			keys[RegionKey(r)] = true
+		}
+	}
 	for _, t := range f.Tenants {
 		keys[TenantKey(t.Name)] = true
 		for _, n := range t.Namespaces {
 			keys[NamespaceKey(n.Tenant, n.Name)] = true
+			named(n.Topology)
 			for _, topic := range n.Topics {
 				keys[TopicKey(topic.Topic)] = true
+				named(topic.Topology)
 			}
 		}
 	}

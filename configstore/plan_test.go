@@ -156,6 +156,25 @@ func TestG83ChangedSinceThePlanIsRefused(t *testing.T) {
 	a.refused(err, rhumb.KindFenced, "namespaces/acme/logs was not there and is at version 1 now, by test")
 }
 
+// TestPlanOfARegionThatDrainsSinceIsRefused: a new plan would warn of it, so the one that
+// does not is no longer true.
+func TestPlanOfARegionThatDrainsSinceIsRefused(t *testing.T) {
+	for name, file := range map[string]string{"namespace": fanIn,
+		"topic": `{"tenants":{"acme":{"namespaces":{"n":{"topics":{"x":{"topology":{"chain":["us","ap"]}}}}}}}}`} {
+		a := small(t)
+		p := a.plan(file, false)
+		_, err := configstore.NewWriter(a.store, "somebody").DrainRegion(t.Context(), "ap", false)
+		a.ok(err)
+		_, err = a.ApplyTopology(t.Context(), a.file(file), false, p.Base)
+		a.refused(err, rhumb.KindFenced, "no longer true", "nothing was changed", "regions/ap was at version", "by somebody", "make a new plan")
+		p = a.plan(file, false)
+		_, err = a.ApplyTopology(t.Context(), a.file(file), false, p.Base)
+		if a.ok(err); name == "namespace" && len(p.Warnings) == 0 {
+			t.Error("the new plan warns of nothing")
+		}
+	}
+}
+
 // failing is a store whose puts fail from the n-th on.
 type failing struct {
 	*embedded.Memory
