@@ -28,7 +28,7 @@ func warningsOf(now, next *picture) []string {
 	out = append(out, edgeWarnings(now, next)...)
 	for _, n := range sortedValues(now.namespaces, func(a, b Namespace) int { return compareKeys(&a, &b) }) {
 		if _, stays := next.namespaces[namespaceName{n.Tenant, n.Name}]; !stays {
-			out = append(out, fmt.Sprintf("namespace %s/%s is removed: its topics and records stay in each region, and take no clients until it is made again", n.Tenant, n.Name))
+			out = append(out, fmt.Sprintf("namespace %s/%s is removed: its topics and records stay, clients go on writing to them, and none of that reaches another region until it is made again", n.Tenant, n.Name))
 		}
 	}
 	for _, p := range next.dropped {

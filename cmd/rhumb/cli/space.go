@@ -146,7 +146,10 @@ func (a *asking) putDocument(c *cobra.Command, file, kind, name string, put func
 }
 
 func namespaceDelete(a *asking) *cobra.Command {
-	return &cobra.Command{Use: "delete TENANT/NAMESPACE", Short: "Delete a namespace's document: it flows no longer, its topics and records stay", Args: exactly(1, "one TENANT/NAMESPACE"), ValidArgsFunction: a.completeNamespace(),
+	return &cobra.Command{Use: "delete TENANT/NAMESPACE", Short: "Delete a namespace's document: it flows no longer, its topics and records stay",
+		Long: "Delete a namespace's document. Its topics and records stay in each region. Clients go on reading and writing them,\n" +
+			"also where its roles refused producers, and what they write reaches no other region until the namespace is made\n" +
+			"again. No new topics are made in it, but in public/default.", Args: exactly(1, "one TENANT/NAMESPACE"), ValidArgsFunction: a.completeNamespace(),
 		RunE: func(c *cobra.Command, args []string) error {
 			at, err := spaceNamed(c, args[0])
 			if err != nil {
@@ -157,7 +160,9 @@ func namespaceDelete(a *asking) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.print(c.OutOrStdout(), was, func(w io.Writer) { fmt.Fprintf(w, "deleted namespace %s; its topics and records stay\n", at) })
+				return a.print(c.OutOrStdout(), was, func(w io.Writer) {
+					fmt.Fprintf(w, "deleted namespace %s; its topics and records stay, clients go on writing to them, and none of that reaches another region\n", at)
+				})
 			})
 		}}
 }
