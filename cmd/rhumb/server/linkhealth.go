@@ -63,11 +63,11 @@ func pausedProblems(l replicator.LinkStatus, problem func(part, state, format st
 		if time.Since(p.At) < pausedTold {
 			continue
 		}
-		what := "every namespace"
+		what, only := "every namespace", ""
 		if !p.Space.IsZero() {
-			what = "namespace " + p.Space.String()
+			what, only = "namespace "+p.Space.String(), " --namespace "+p.Space.String()
 		}
-		problem("link "+string(l.Peer), string(replicator.SessionPaused), "%s has paused %s since %s, and its backlog grows: 'rhumb link resume %s' lets it go on",
-			p.By, what, p.At.UTC().Format(time.RFC3339), l.Peer)
+		problem("link "+string(l.Peer), string(replicator.SessionPaused), "%s has paused %s since %s, and its backlog grows: 'rhumb link resume %s%s' lets it go on",
+			p.By, what, p.At.UTC().Format(time.RFC3339), l.Peer, only)
 	}
 }

@@ -34,6 +34,8 @@ func TestLinkProblems(t *testing.T) {
 		{"refused", replicator.LinkStatus{State: replicator.LinkRefused, LastError: "another mesh"}, []string{"refused: another mesh"}},
 		{"twice", replicator.LinkStatus{State: replicator.LinkConnected, Twice: "stop one"}, []string{"runs twice: stop one"}},
 		{"diverged", replicator.LinkStatus{State: replicator.LinkConnected, Partitions: apart(3)}, []string{"diverged: 3 partitions"}},
+		{"paused", replicator.LinkStatus{State: replicator.LinkConnected, Pauses: []replicator.Pause{{By: "ann"}, {By: "bob", Space: rhumb.Space{Tenant: "acme", Namespace: "shop"}}}},
+			[]string{"paused: 'rhumb link resume eu' lets", "paused: 'rhumb link resume eu --namespace acme/shop' lets"}},
 		{"diverged and down", replicator.LinkStatus{State: replicator.LinkDisconnected, Partitions: apart(1)},
 			[]string{"disconnected: look at the peer", "diverged: 'rhumb link diverged'"}},
 	} {
