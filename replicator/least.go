@@ -22,7 +22,7 @@ type least struct {
 }
 
 // start has it count from an own offset on.
-func (l *least) start(last rhumb.Offset) { l.started, l.from, l.upTo = true, last, last }
+func (l *least) start(last rhumb.Offset) { *l = least{started: true, from: last, upTo: last} }
 
 // leastLag gives what the destination lacks at least of what lies behind an offset.
 func (f *flow) leastLag(log *partitionState, after rhumb.Offset, now time.Time) LeastLag {
