@@ -42,8 +42,11 @@ func CheckReplacement(r Replacement) error {
 // went back.
 type Restored struct {
 	Key string
-	// Had is the version that the store had, 0: none.
-	Had uint64
+	// Had is the version that the store had, 0: none. It is lost: HadBy and HadAt tell
+	// who wrote it and when, perhaps somebody who did not know that the store went back.
+	Had   uint64
+	HadBy string
+	HadAt time.Time
 	// Version is the one that it has now: the highest that this region saw, or the
 	// next one where the store had other content under that version.
 	Version uint64
@@ -77,11 +80,11 @@ func (v *View) Restore(ctx context.Context, by string, dry bool) ([]Restored, er
 	}
 	done := make([]Restored, 0, len(list))
 	for _, r := range list {
-		had := uint64(0)
+		one := Restored{Key: r.Document.Key, Version: r.Document.Version}
 		if r.Was != nil {
-			had = r.Was.Version
+			one.Had, one.HadBy, one.HadAt = r.Was.Version, r.Was.UpdatedBy, r.Was.UpdatedAt
 		}
-		done = append(done, Restored{r.Document.Key, had, r.Document.Version})
+		done = append(done, one)
 	}
 	if dry {
 		return done, nil

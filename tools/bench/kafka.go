@@ -101,7 +101,9 @@ func (s *kafka) startMirror() error {
 	return s.p.start(1, "mirror", "java", s.java("1g", "org.apache.kafka.connect.mirror.MirrorMaker", "mirror.properties")...)
 }
 
-func (s *kafka) client(cluster int) (client, error) { return dialKafka(s.addr(cluster), s.options.linger) }
+func (s *kafka) client(cluster int) (client, error) {
+	return dialKafka(s.addr(cluster), s.options.linger)
+}
 
 func (s *kafka) topic(ctx context.Context, name string, copied bool) (here, there string, err error) {
 	if copied {

@@ -93,7 +93,9 @@ listeners:
 	return admin("topology: {full-mesh: [us]}", "namespace", "create", "public/local", "-f", "-")
 }
 
-func (s *rhumb) client(cluster int) (client, error) { return dialKafka(s.addr(cluster), s.options.linger) }
+func (s *rhumb) client(cluster int) (client, error) {
+	return dialKafka(s.addr(cluster), s.options.linger)
+}
 
 func (s *rhumb) topic(ctx context.Context, name string, copied bool) (here, there string, err error) {
 	namespace := "local"

@@ -44,6 +44,8 @@ type ConfigRestore struct {
 // ConfigRestored is a document that was put back, or would be.
 type ConfigRestored struct {
 	Key     string `json:"key"`
-	Had     uint64 `json:"had,string"`     // the store's version before, 0: none
+	Had     uint64 `json:"had,string"`     // the store's version before, which is lost; 0: none
+	HadBy   string `json:"had_by"`         // who wrote that
+	HadAt   int64  `json:"had_at,string"`  // when, 0: the store had none
 	Version uint64 `json:"version,string"` // after
 }

@@ -180,17 +180,17 @@ func configRestore(a *asking) *cobra.Command {
 }
 
 func restoreTable(w io.Writer, all []api.ConfigRestore) {
-	row(w, "REGION", "DOCUMENT", "STORE HAD", "NOW")
+	row(w, "REGION", "DOCUMENT", "STORE HAD", "BY", "AT", "NOW")
 	for _, r := range all {
 		for _, d := range r.Restored {
-			had, now := "none", fmt.Sprintf("version %d", d.Version)
+			had, by, at, now := "none", "-", "-", fmt.Sprintf("version %d", d.Version)
 			if d.Had > 0 {
-				had = fmt.Sprintf("version %d", d.Had)
+				had, by, at = fmt.Sprintf("version %d", d.Had), d.HadBy, when(d.HadAt)
 			}
 			if !r.Done {
 				now = "would be " + now
 			}
-			row(w, r.Region, d.Key, had, now)
+			row(w, r.Region, d.Key, had, by, at, now)
 		}
 	}
 }
