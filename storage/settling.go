@@ -18,9 +18,10 @@ import (
 	"github.com/rhumbmq/rhumb/storage/statedb"
 )
 
-// settleLoop settles closed files and deletes dead ones until ctx ends. It is
-// woken by a new log file, by log starts, and by the shards that it waits for.
-func (s *Store) settleLoop(ctx context.Context) {
+// settleLoop settles closed files and deletes dead ones until ctx ends, or the store
+// with an error. It is woken by a new log file, by log starts, and by the shards that it
+// waits for.
+func (s *Store) settleLoop(ctx context.Context) error {
 	for {
 		var retry <-chan time.Time
 		if err := s.settleAll(ctx); err != nil && ctx.Err() == nil {
@@ -29,9 +30,12 @@ func (s *Store) settleLoop(ctx context.Context) {
 			}
 			retry = time.After(settleRetry)
 		}
+		if err := s.space.failure(); err != nil {
+			return err
+		}
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-s.kick:
 		case <-retry:
 		}
@@ -49,7 +53,7 @@ func (s *Store) settleAll(ctx context.Context) error {
 	for since := 0; ctx.Err() == nil; {
 		n, again, err := s.settleNext(ctx)
 		if err != nil {
-			return err
+			return errors.Join(err, s.giveBack(ctx)) // the disk may be full
 		}
 		if !again {
 			break
@@ -185,24 +189,38 @@ func (s *Store) oldestClosed(ctx context.Context) (files []uint64, closed int, e
 
 // adopt writes the indexes of closed files, which follow each other, and lets them take
 // the dense refs' place. They share what takes most of the time on a busy disk: the flushes
-// of log and state database.
+// of log and state database. What comes before a file that does not settle does so.
 func (s *Store) adopt(ctx context.Context, files []uint64) error {
-	row := make([]adopting, len(files))
-	for k, file := range files {
-		a := &row[k]
-		a.file, a.ends = file, s.endsOf(file)
-		if err := s.writeIndex(a, row[:k]); err != nil {
-			return fmt.Errorf("storage: index of log file %016x: %w", file, err)
+	row := make([]adopting, 0, len(files))
+	var fault error
+	for _, file := range files {
+		a := adopting{file: file, ends: s.endsOf(file)}
+		if err := s.writeIndex(&a, row); err != nil {
+			fault = fmt.Errorf("storage: index of log file %016x: %w", file, err)
+			break
 		}
+		row = append(row, a)
 	}
-	if err := s.placeIndexes(ctx, row); err != nil {
-		return fmt.Errorf("storage: indexes of log files %016x to %016x: %w", files[0], files[len(files)-1], err)
+	if len(row) > 0 {
+		placed, err := s.placeIndexes(ctx, row)
+		if err != nil {
+			fault = fmt.Errorf("storage: indexes of log files %016x to %016x: %w", row[0].file, row[len(row)-1].file, err)
+		}
+		row = row[:placed]
 	}
+	if len(row) == 0 {
+		return fault
+	}
+	return cmp.Or(s.takeRow(row), fault)
+}
+
+// takeRow lets the indexes of a row, which are in their places, be what is read.
+func (s *Store) takeRow(row []adopting) error {
 	b := s.db.NewBatch()
 	for k := range row {
 		s.takeOver(&row[k], b)
 	}
-	s.ends.Through = files[len(files)-1]
+	s.ends.Through = row[len(row)-1].file
 	b.SetLogEnds(s.ends)
 	if err := b.Commit(); err != nil {
 		return err
@@ -280,24 +298,27 @@ func (s *Store) writeIndex(a *adopting, before []adopting) error {
 // cancelled or copied entries of the files, since replay will begin behind them.
 //
 // One comes after the other, each safely: a restart takes all files before the newest
-// index for settled ones.
-func (s *Store) placeIndexes(ctx context.Context, row []adopting) error {
+// index for settled ones. It gives how many are in place. Of one that has its name, and
+// whose folder cannot be flushed, nobody knows whether a restart finds it: that ends the
+// store.
+func (s *Store) placeIndexes(ctx context.Context, row []adopting) (placed int, err error) {
 	if err := s.log.Flush(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	if err := s.db.Flush(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	for k := range row {
 		name := s.path(indexDir, indexName(row[k].file))
 		if err := s.cfg.FS.Rename(name+tmpSuffix, name); err != nil {
-			return err
+			return k, err
 		}
 		if err := s.cfg.FS.SyncDir(s.path(indexDir)); err != nil {
-			return err
+			s.failed(err)
+			return k, err
 		}
 	}
-	return nil
+	return len(row), nil
 }
 
 func (s *Store) fillIndex(f io.WriterAt, a *adopting, before []adopting) (*index.Directory, error) {

@@ -125,7 +125,11 @@ func (s *Store) Run(ctx context.Context) error {
 		logDone <- err
 		stop(err)
 	})
-	goNamed(&loops, "settler", func() { s.settleLoop(ctx) })
+	goNamed(&loops, "settler", func() {
+		if err := s.settleLoop(ctx); err != nil {
+			stop(err)
+		}
+	})
 	goNamed(&loops, "compactor", func() { s.compactLoop(ctx) })
 	goNamed(&loops, "space", func() { s.watchSpace(ctx) })
 	goNamed(&loops, "state-db", func() {

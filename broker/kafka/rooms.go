@@ -36,13 +36,14 @@ type spareRoom struct {
 
 func newRooms(budget int64) *rooms { return &rooms{most: min(budget/keptShare, keptRooms)} }
 
-// get gives a room of at least n bytes, the last one that was used if it fits. It is nil
-// if the system has none.
+// get gives a room of n bytes, or a little more: the last one that was used, if it fits.
+// All of a used one takes memory, so a much larger one would be more than the budget of
+// requests was asked for. It is nil if the system has none.
 func (r *rooms) get(n int64) []byte {
 	r.mu.Lock()
 	for i := len(r.spare) - 1; i >= 0; i-- {
 		room := r.spare[i].room
-		if size := int64(len(room)); size < n || size > 2*n {
+		if size := int64(len(room)); size < n || size > n+n/sizeSteps {
 			continue
 		}
 		r.spare = append(r.spare[:i], r.spare[i+1:]...)

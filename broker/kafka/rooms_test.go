@@ -49,9 +49,9 @@ func TestRoomsAreBounded(t *testing.T) {
 		if held() != 4*size {
 			t.Errorf("%d held, want 20 MiB", held())
 		}
-		small := r.get(1 << 20)
+		small := r.get(size * 3 / 4)
 		if len(small) >= size {
-			t.Error("a room of five times the size was given")
+			t.Error("a room was given of which a third would lie behind the request")
 		}
 		r.put(small)
 		r.put(r.get(64 << 20)) // larger than all that may wait

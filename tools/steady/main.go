@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -28,7 +30,13 @@ func judge(log, root, never string, times, most int, flags []string) error {
 		return err
 	}
 	defer f.Close()
-	failed, err := failures(f, strings.Split(never, ","))
+	list := exec.Command("go", "list", "./...")
+	list.Dir, list.Stderr = root, os.Stderr
+	packages, err := list.Output()
+	if err != nil {
+		return err
+	}
+	failed, err := failures(f, strings.Fields(string(packages)), strings.Split(never, ","))
 	if err != nil {
 		return err
 	}
@@ -52,16 +60,23 @@ func judge(log, root, never string, times, most int, flags []string) error {
 	return nil
 }
 
-// again runs the failed tests of one package, and nothing else of it.
+// again runs the failed tests of one package, and nothing else of it. Each has to pass
+// as often as it runs: one that skips, or is not there, does not.
 func again(root string, p failure, times int, flags []string) error {
-	args := append([]string{"test", fmt.Sprintf("-count=%d", times)}, flags...)
+	args := append([]string{"test", "-v", fmt.Sprintf("-count=%d", times)}, flags...)
 	args = append(args, "-run", "^("+strings.Join(p.tests, "|")+")$", p.pkg)
 	cmd := exec.Command("go", args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = root, os.Stdout, os.Stderr
+	var said bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = root, io.MultiWriter(os.Stdout, &said), os.Stderr
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		return errors.New("a test failed again")
+	}
+	for _, t := range p.tests {
+		if n := strings.Count("\n"+said.String(), "\n--- PASS: "+t+" ("); err == nil && n != times {
+			return fmt.Errorf("%s passed %d times of %d", t, n, times)
+		}
 	}
 	return err
 }

@@ -27,7 +27,8 @@ make: *** [Makefile:33: race] Error 1
 `
 
 func TestFailuresAreTopLevelTestsOfTheirPackages(t *testing.T) {
-	got, err := failures(strings.NewReader(twoFailed), []string{"/e2e/sim"})
+	packages := []string{"example.com/a", "example.com/b", "example.com/c", "example.com/d"}
+	got, err := failures(strings.NewReader(twoFailed), packages, []string{"/e2e/sim"})
 	want := []failure{{"example.com/b", []string{"TestX", "TestY"}}, {"example.com/d", []string{"TestZ"}}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %v, %v, want %v", got, err, want)
@@ -36,17 +37,21 @@ func TestFailuresAreTopLevelTestsOfTheirPackages(t *testing.T) {
 
 func TestWhatIsNotExcused(t *testing.T) {
 	for name, out := range map[string]string{
-		"a data race":      "WARNING: DATA RACE\n--- FAIL: TestX (0.1s)\nFAIL\texample.com/a\t1s\n",
-		"a panic":          "--- FAIL: TestX (0.1s)\npanic: boom [recovered]\nFAIL\texample.com/a\t1s\n",
+		"a data race":      "WARNING: DATA RACE\n--- FAIL: TestX (0.1s)\nFAIL\nFAIL\texample.com/a\t1s\n",
+		"a panic":          "--- FAIL: TestX (0.1s)\npanic: boom [recovered]\nFAIL\nFAIL\texample.com/a\t1s\n",
+		"an invariant":     "--- FAIL: TestI3Faults (0.1s)\nFAIL\nFAIL\texample.com/a\t1s\n",
+		"a kill":           "--- FAIL: TestX (0.1s)\nsignal: killed\nFAIL\nFAIL\texample.com/a\t1s\n",
+		"an early end":     "--- FAIL: TestX (0.1s)\nFAIL\texample.com/a\t1s\n",
+		"a lost package":   "--- FAIL: TestX (0.1s)\nFAIL\nFAIL\texample.com/b\t1s\nmake: *** [consul] Error 1\n",
 		"a time limit":     "panic: test timed out after 30m0s\nFAIL\texample.com/a\t1800s\n",
 		"a build":          "FAIL\texample.com/a [build failed]\n",
 		"no test":          "FAIL\texample.com/a\t1s\n",
-		"a seed":           "--- FAIL: TestX (0.1s)\nFAIL\texample.com/e2e/sim\t1s\n",
+		"a seed":           "ok  \texample.com/a\t1s\n--- FAIL: TestX (0.1s)\nFAIL\nFAIL\texample.com/e2e/sim\t1s\n",
 		"the end is cut":   "ok  \texample.com/b\t1s\n--- FAIL: TestX (0.1s)\n",
 		"another program":  "staticcheck: no such file\n",
 		"an older package": "--- FAIL: TestX (0.1s)\nok  \texample.com/a\t1s\nFAIL\texample.com/b\t1s\n",
 	} {
-		if got, err := failures(strings.NewReader(out), []string{"/e2e/sim"}); err == nil {
+		if got, err := failures(strings.NewReader(out), []string{"example.com/a"}, []string{"/e2e/sim"}); err == nil {
 			t.Errorf("%s: excused as %v", name, got)
 		}
 	}
@@ -61,14 +66,16 @@ func TestJudgeRunsAgain(t *testing.T) {
 		}
 	}
 	write("go.mod", "module example.com/m\n\ngo 1.26.0\n")
-	write("m_test.go", "package m\n\nimport \"testing\"\n\nfunc TestGood(t *testing.T) {}\nfunc TestBad(t *testing.T) { t.Fatal() }\n")
+	write("m_test.go", "package m\n\nimport \"testing\"\n\nfunc TestGood(t *testing.T) {}\nfunc TestBad(t *testing.T) { t.Fatal() }\nfunc TestGone(t *testing.T) { t.Skip() }\n")
 	for name, c := range map[string]struct {
 		failed []string
 		ok     bool
 	}{
-		"passes now":  {[]string{"TestGood"}, true},
-		"fails again": {[]string{"TestGood", "TestBad"}, false},
-		"too many":    {[]string{"TestGood", "TestGood", "TestGood"}, false},
+		"passes now":   {[]string{"TestGood"}, true},
+		"skips now":    {[]string{"TestGone"}, false},
+		"is not there": {[]string{"TestNo"}, false},
+		"fails again":  {[]string{"TestGood", "TestBad"}, false},
+		"too many":     {[]string{"TestGood", "TestGood", "TestGood"}, false},
 	} {
 		out := ""
 		for _, test := range c.failed {
