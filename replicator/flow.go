@@ -41,9 +41,8 @@ type flow struct {
 	over           error                   // why it ended, nil while it goes on
 	stop           context.CancelCauseFunc // of who works on it, nil if nobody does
 
-	yielded      atomic.Pointer[conn] // over which it waits for no former life any more
-	limited      atomic.Int64         // when it last had to wait for its edge's rate limit, Unix ns
-	atLimitSince atomic.Int64         // since when it waits for that, Unix ns; 0: it does not
+	limited      atomic.Int64 // when it last had to wait for its edge's rate limit, Unix ns
+	atLimitSince atomic.Int64 // since when it waits for that, Unix ns; 0: it does not
 
 	mu     sync.Mutex
 	status flowStatus
@@ -182,7 +181,7 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 		f.leave(ctx)
 		return
 	}
-	f.overtake()
+	defer func() { giveUp(opened) }() // it may have been got just when the work ended
 	for ctx.Err() == nil {
 		if opened, err = f.awaitOlder(ctx, c, opened); err != nil {
 			break
@@ -197,6 +196,7 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 		if err == nil && after.State == session.Closed {
 			f.machine = nil // tens of thousands of flows sleep
 			f.become(SessionIdle)
+			f.letFollow()
 			return // the watcher wakes it
 		}
 		if err == nil && after.State == session.Settled {
@@ -217,7 +217,7 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 			}
 			continue
 		}
-		if errors.Is(err, errMoves) || errors.Is(err, errOlder) {
+		if errors.Is(err, errMoves) {
 			if opened, err = f.openAgain(ctx, c); err != nil {
 				break
 			}

@@ -5,77 +5,121 @@ import (
 	"math"
 	"time"
 
-	"github.com/rhumbmq/rhumb/dedup"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // Lives of one origin are sessions of their own, and a region that joins, or that was
 // behind when the origin was rebuilt, may lack something of several. What was published
 // later would then overtake what was published before: on a compacted topic the old value
-// of a key would be its last one. So a life begins where those before it have ended.
+// of a key would be its last one. So a session of a life begins where the sessions of
+// those before it have brought what this region has. Nothing waits for what a third region
+// may have, or brings over another path, and nobody who has all of the former lives waits.
 
 const (
-	// olderLook is how often a flow looks whether what was written before is there.
-	olderLook = 200 * time.Millisecond
+	// olderLook is how often a flow looks whether what was written before is there, at
+	// first; it is told, and looks ever less often.
+	olderLook     = 200 * time.Millisecond
+	olderLookMost = 5 * time.Second
 	// olderPatience is how long it waits while nothing of that moves (I13).
 	olderPatience = time.Minute
+	// olderAsk is how long it waits for the peer to say what it has of that.
+	olderAsk = 2 * time.Second
 )
 
-// errOlder ends a session that goes on once the flows of its origin's former lives have.
-var errOlder = rhumb.Errorf(rhumb.KindUnavailable, "what its origin wrote in a former life goes first")
+var errOlder = rhumb.Errorf(rhumb.KindUnavailable, "what its origin wrote in a former life goes first, and is on its way")
 
 // awaitOlder waits until the peer has, of what the flow's origin wrote in lives before
 // this one, all that this region has, or that does not get on. It gives the right to open
 // a session back meanwhile.
 func (f *flow) awaitOlder(ctx context.Context, c *conn, opened func()) (func(), error) {
-	had, ahead := f.ahead()
-	if !ahead || f.yielded.Load() == c {
+	if f.source.closed != nil {
+		return opened, nil // its log has an order of its own: see awaitEarlier
+	}
+	had, ahead := f.ahead(c)
+	if ahead == nobody {
 		return opened, nil
 	}
 	opened()
-	f.waits(c)
-	for moved := time.Now(); ahead && time.Since(moved) < olderPatience; {
-		f.rest(ctx, olderLook)
+	f.mu.Lock()
+	f.status.err, f.status.errAt = errOlder, time.Now()
+	f.mu.Unlock()
+	f.become(SessionStalled)
+	pause := backoff{least: olderLook, most: olderLookMost}
+	for began, moved := time.Now(), time.Now(); ; {
+		f.rest(ctx, pause.next())
 		if ctx.Err() != nil {
 			return func() {}, context.Cause(ctx)
 		}
 		var now rhumb.Offset
-		if now, ahead = f.ahead(); now != had {
+		if now, ahead = f.ahead(c); now != had {
 			had, moved = now, time.Now()
 		}
+		if ahead == nobody || ahead == unasked && time.Since(began) > olderAsk || time.Since(moved) > olderPatience {
+			return f.openAgain(ctx, c)
+		}
 	}
-	if ahead {
-		f.link.m.log.Warn("records of a former life do not get on, later ones go first", "topic", f.source.topic.String(), "partition", f.source.index)
-		f.yielded.Store(c)
-	}
-	return f.openAgain(ctx, c)
 }
 
-// ahead reports whether something of a former life of the flow's origin is on its way to
-// the peer, or to this region, and a sum that changes as it gets on.
-func (f *flow) ahead() (sum rhumb.Offset, ahead bool) {
-	if f.source.closed != nil {
-		return 0, false // its log has an order of its own: see awaitEarlier
-	}
-	st, ok := f.link.m.cfg.Region.State(f.source.ref)
+// lead says what of former lives is before a flow.
+type lead int
+
+const (
+	nobody  lead = iota
+	unasked      // the peer has not said what it has of one
+	behind       // it is known to lack something of one that is being sent
+)
+
+// ahead tells what former lives of the flow's origin have for the peer, and a sum that
+// changes as they get on. Those of which the peer was not asked are asked next.
+func (f *flow) ahead(c *conn) (sum rhumb.Offset, most lead) {
+	l := f.link
+	st, ok := l.m.cfg.Region.State(f.source.ref)
 	if !ok {
-		return 0, false
+		return 0, nobody
 	}
 	for i := range st.Watermarks {
 		w := &st.Watermarks[i]
 		if w.Region != f.source.origin || w.Life == f.source.life || st.Owns(w.Life) {
 			continue
 		}
-		if g := f.link.flowOf(f.source.ref, w.Life); g != nil {
-			if at, goes := g.goesOn(w); goes && f.follows(w.Life) {
-				sum, ahead = sum+at+1, true
+		l.mu.Lock()
+		g := l.flows[sourceKey{f.source.ref, w.Life}]
+		goes := g != nil && g.over == nil && !g.paused && !g.standby.on && l.unheard(g, c) == nil
+		l.mu.Unlock()
+		if !goes {
+			continue
+		}
+		at, is := g.leads(c, w.Offset)
+		if is == nobody || !f.follows(w.Life) {
+			continue
+		}
+		if is == unasked {
+			l.mu.Lock()
+			if !g.running {
+				l.queue(g)
 			}
+			l.mu.Unlock()
 		}
-		if !f.source.copied && f.link.m.origins.arrives(f.source.ref, w) {
-			sum, ahead = sum+w.Offset+1, true
-		}
+		sum, most = sum+at+1, max(most, is)
 	}
-	return sum, ahead
+	return sum, most
+}
+
+// leads tells whether the flow has something to bring to the peer up to an offset, and
+// where the peer is.
+func (f *flow) leads(c *conn, end rhumb.Offset) (at rhumb.Offset, is lead) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	st := &f.status
+	switch {
+	case st.settledOn == c, st.leftOut != nil, st.apart != nil, st.refused != nil, st.state == SessionRefused:
+		return 0, nobody
+	case !st.known:
+		return rhumb.NoOffset, unasked
+	case st.confirmed >= end:
+		return 0, nobody
+	}
+	return st.confirmed, behind
 }
 
 // follows reports whether a life of the flow's origin began before the flow's. What links
@@ -100,69 +144,16 @@ func (f *flow) begunAt(life rhumb.Life) int64 {
 	return found[0].Envelope.AppendTime
 }
 
-// goesOn reports whether the flow is about to bring the peer closer to a watermark of
-// this region, and where the peer is.
-func (f *flow) goesOn(w *dedup.Watermark) (at rhumb.Offset, goes bool) {
-	f.link.mu.Lock()
-	idle, conn := f.over != nil || f.paused || f.standby.on, f.link.conn
-	f.link.mu.Unlock()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	st := &f.status
-	switch {
-	case idle, st.settledOn != nil && st.settledOn == conn, st.leftOut != nil, st.apart != nil, st.refused != nil, st.state == SessionRefused:
-		return 0, false
-	case st.known && st.confirmed >= w.Offset:
-		return 0, false
-	}
-	return st.confirmed, true
-}
-
-// flowOf gives the flow of a life of a partition, nil if there is none.
-func (l *link) flowOf(ref rhumb.PartitionRef, life rhumb.Life) *flow {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.flows[sourceKey{ref, life}]
-}
-
-// overtake ends the sessions of later lives of the flow's origin, of which the peer would
-// get records before what the flow has for it: they go on after it.
-func (f *flow) overtake() {
-	st, ok := f.link.m.cfg.Region.State(f.source.ref)
-	if !ok || !f.forwards() {
-		return
-	}
-	w, ok := markOf(&st, f.source.origin, f.source.life)
-	if _, goes := f.goesOn(&w); !ok || !goes {
-		return
-	}
-	f.link.mu.Lock()
-	all := f.link.flowsOf(f.source.ref)
-	f.link.mu.Unlock()
-	for _, g := range all {
-		if g == f || g.source.origin != f.source.origin || g.source.closed != nil || !g.follows(f.source.life) {
-			continue
-		}
-		g.mu.Lock()
-		if g.active != nil && g.yielded.Load() != g.active.conn {
-			g.active.cancel(errOlder)
-		}
-		g.mu.Unlock()
+// letFollow wakes later lives of the flow's origin, which may wait for it.
+func (f *flow) letFollow() {
+	if f.forwards() {
+		f.link.settled(f)
 	}
 }
 
-// arrives reports whether a path is to bring more of a life than this region has.
-func (o *origins) arrives(ref rhumb.PartitionRef, w *dedup.Watermark) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	c := o.choices[originKey{ref, w.Region, w.Life}]
-	if c == nil {
-		return false
+// giveUp gives back the right to open a session, if there is one.
+func giveUp(opened func()) {
+	if opened != nil {
+		opened()
 	}
-	for _, p := range c.Paths() {
-		if p.Up && p.Asked && p.Head-1 > w.Offset {
-			return true
-		}
-	}
-	return false
 }
