@@ -23,6 +23,14 @@ func (w *world) resolve() (any bool, err error) {
 	defer cancel()
 	for i, h := range w.hosts {
 		for _, d := range h.running.Links().Diverged() {
+			if d.Copy { // of a directory that is gone
+				if _, err := h.running.Links().ResolveCopy(ctx, rhumb.Partition{Topic: d.Topic, Index: d.Partition}, d.Life, "operator", false); err != nil {
+					return any, fmt.Errorf("resolve a copy of %s in r%d: %w", d.Topic.Name, i, err)
+				}
+				w.note("FAULT r%d: copies of %s's life %s are left apart", i, d.Topic.Name, d.Life)
+				any = true
+				continue
+			}
 			r, err := h.running.Links().Resolve(ctx, rhumb.Partition{Topic: d.Topic, Index: d.Partition}, d.Life, false)
 			if err != nil {
 				return any, fmt.Errorf("resolve %s in r%d: %w", d.Topic.Name, i, err)
