@@ -182,11 +182,8 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 		return
 	}
 	defer func() { giveUp(opened) }() // it may have been got just when the work ended
+	f.begin()
 	for ctx.Err() == nil {
-		if opened, err = f.awaitOlder(ctx, c, opened); err != nil {
-			break
-		}
-		f.begin()
 		before := f.machine.Status().Confirmed
 		err = newSending(f, c, opened).run(ctx)
 		after := f.machine.Status()
@@ -196,7 +193,6 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 		if err == nil && after.State == session.Closed {
 			f.machine = nil // tens of thousands of flows sleep
 			f.become(SessionIdle)
-			f.letFollow()
 			return // the watcher wakes it
 		}
 		if err == nil && after.State == session.Settled {
@@ -459,5 +455,12 @@ func (f *flow) use(s *sending) {
 	f.active, f.ledger = s, nil
 	if s != nil {
 		f.ledger = &s.ledger
+	}
+}
+
+// giveUp gives back the right to open a session, if there is one.
+func giveUp(opened func()) {
+	if opened != nil {
+		opened()
 	}
 }
