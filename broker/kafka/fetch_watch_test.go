@@ -175,7 +175,7 @@ func TestRoundLooksAtFewAtATime(t *testing.T) {
 			t.Helper()
 			looks := map[int32]int{}
 			for end := time.Now().Add(length); time.Now().Before(end); {
-				time.Sleep(pause)
+				<-time.After(pause)
 				w.goOn(sess)
 				got := w.take()
 				if len(got) > most {
@@ -194,7 +194,7 @@ func TestRoundLooksAtFewAtATime(t *testing.T) {
 			}
 		}
 		w.forget(sess.part(partKey{topic: "t", partition: 7}))
-		time.Sleep(10 * wholeEvery)
+		<-time.After(10 * wholeEvery)
 		w.goOn(sess)
 		if got := w.take(); len(got) != n-1 {
 			t.Fatalf("after a long pause %d are looked at", len(got))

@@ -213,7 +213,7 @@ func TestCleanLinesAreLeftAlone(t *testing.T) {
 			a.Observe(time.Now(), Traffic{Sent: sent, RTT: rtt, LeastRTT: rtt})
 			off.Observe(time.Now(), Traffic{Sent: sent, Lost: sent / 2, RTT: rtt, LeastRTT: rtt})
 			x.send(1, wa)
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 		}
 		if k := wa.kinds(); k[0] != 105 || len(k) != 1 || len(wb.kinds()) != 0 || x.delivered() != 105 {
 			t.Errorf("sent %v and %v, %d delivered", k, wb.kinds(), x.delivered())
@@ -382,7 +382,7 @@ func TestAskedEarlyIsCorrectedAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			a.Ask()
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			if n, want := int(asks.Load()), min(lost+1, earlyAsks); n != want {
 				t.Errorf("%d lost: %d asks, want %d", lost, n, want)
 			}
