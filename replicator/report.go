@@ -127,7 +127,7 @@ func (f *flow) report(now time.Time) PartitionStatus {
 		log.OwnLast, log.OwnFloor = min(log.OwnLast, past.Last), min(log.OwnFloor, past.Last)
 	}
 	log.OwnFloor = max(log.OwnFloor, f.source.from-1)
-	s.End = ownEnd(&log)
+	s.End = endOf(f, &log, st.confirmed)
 	if owesNothing {
 		s.Lag = Lag{Known: true}
 		return s
@@ -140,6 +140,17 @@ func (f *flow) report(now time.Time) PartitionStatus {
 		s.State = SessionFlowing // it grew a moment ago, and the session is about to see it
 	}
 	return s
+}
+
+// endOf is where ends what a flow has to bring. The destination is told of offsets
+// behind the last own record, too, that copies have there, so it may confirm those: they
+// are no less the end. What it confirmed beyond the log itself is not, since the log is
+// an older one then, nor of a copy beyond what is here: another path was faster.
+func endOf(f *flow, log *partitionState, confirmed rhumb.Offset) rhumb.Offset {
+	if f.forwards() || f.source.closed != nil {
+		return ownEnd(log)
+	}
+	return max(ownEnd(log), min(confirmed, log.Flushed-1))
 }
 
 // lag says how far the destination is behind what may leave the region.

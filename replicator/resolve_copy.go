@@ -79,7 +79,7 @@ func (m *Manager) leaveApart(ctx context.Context, p *DivergedPartition, d Diverg
 	f, conn := l.flows[sourceKey{p.ref, p.Life}], l.conn
 	l.mu.Unlock()
 	if f == nil || conn == nil {
-		return rhumb.Errorf(rhumb.KindUnavailable, "there is no connection to region %s, which has to confirm it: see 'rhumb link check %s'", d.Region, d.Region)
+		return rhumb.Errorf(rhumb.KindUnavailable, "there is no connection to region %s, which has to confirm it: see 'rhumb link check %s --region %s'", d.Region, d.Region, m.cfg.Self.Name)
 	}
 	return f.carryOut(ctx, &skipOrder{to: dedup.ChainPoint{Offset: w.Offset, Chain: w.Chain}, by: by, from: &d.Common, done: make(chan struct{})})
 }

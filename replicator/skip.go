@@ -3,6 +3,7 @@ package replicator
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rhumbmq/rhumb/dedup"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -85,7 +86,7 @@ func (f *flow) carryOut(ctx context.Context, o *skipOrder) error {
 		f.order = nil
 	}
 	f.mu.Unlock()
-	return rhumb.Errorf(rhumb.KindTimeout, "region %s has not confirmed the skip in time: it may or may not have happened, 'rhumb link show %s' tells; say it again", peer, peer)
+	return rhumb.Errorf(rhumb.KindTimeout, "region %s has not confirmed the skip in time: it may or may not have happened, 'rhumb link show %s --region %s' tells; say it again", peer, peer, f.link.m.cfg.Self.Name)
 }
 
 // flowOf finds the flow that a skip is about: of own records that of the life that is
@@ -120,13 +121,23 @@ func (m *Manager) flowOf(r SkipRequest) (*flow, error) {
 	case found == nil && !forwards:
 		return nil, rhumb.Errorf(rhumb.KindNotFound, "no edge leads partition %d of %s to region %s%s", r.Partition.Index, r.Partition.Topic.Short(), r.Peer, m.relaysTo(r))
 	case found == nil:
-		return nil, rhumb.Errorf(rhumb.KindNotFound, "nothing that region %s published goes from here to region %s in partition %d of %s: see 'rhumb link show %s'", r.Origin, r.Peer, r.Partition.Index, r.Partition.Topic.Short(), r.Peer)
+		return nil, rhumb.Errorf(rhumb.KindNotFound, "nothing that region %s published goes from here to region %s in partition %d of %s: see 'rhumb link show %s --region %s'", r.Origin, r.Peer, r.Partition.Index, r.Partition.Topic.Short(), r.Peer, m.cfg.Self.Name)
 	case found.paused:
-		return nil, rhumb.Errorf(rhumb.KindInvalid, "the edge to region %s is paused: 'rhumb link resume %s' first", r.Peer, r.Peer)
+		return nil, rhumb.Errorf(rhumb.KindInvalid, "the edge to region %s is paused: 'rhumb link resume %s%s --region %s' first", r.Peer, r.Peer, l.pausedOnly(r.Partition.Topic), m.cfg.Self.Name)
 	case l.conn == nil:
-		return nil, rhumb.Errorf(rhumb.KindUnavailable, "there is no connection to region %s, which has to confirm a skip: see 'rhumb link check %s'", r.Peer, r.Peer)
+		return nil, rhumb.Errorf(rhumb.KindUnavailable, "there is no connection to region %s, which has to confirm a skip: see 'rhumb link check %s --region %s'", r.Peer, r.Peer, m.cfg.Self.Name)
 	}
 	return found, nil
+}
+
+// pausedOnly gives the flag with which just what pauses a topic here is resumed: none
+// where the link is paused as a whole. The caller holds mu.
+func (l *link) pausedOnly(t rhumb.Topic) string {
+	space := rhumb.Space{Tenant: t.Tenant, Namespace: t.Namespace}
+	if slices.ContainsFunc(l.pauses, func(p Pause) bool { return p.Space.IsZero() }) {
+		return ""
+	}
+	return " --namespace " + space.String()
 }
 
 // maySkipHere refuses a skip of others' records where their origin can do it.
@@ -210,7 +221,7 @@ func (m *Manager) copyToSkip(l *link, r SkipRequest) (found *flow, err error) {
 		}
 	}
 	if several {
-		return nil, rhumb.Errorf(rhumb.KindInvalid, "several lives of region %s are forwarded to region %s, and of none of them a batch is refused: see 'rhumb link show %s'", r.Origin, r.Peer, r.Peer)
+		return nil, rhumb.Errorf(rhumb.KindInvalid, "several lives of region %s are forwarded to region %s, and of none of them a batch is refused: see 'rhumb link show %s --region %s'", r.Origin, r.Peer, r.Peer, m.cfg.Self.Name)
 	}
 	return found, nil
 }

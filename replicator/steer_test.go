@@ -168,6 +168,11 @@ func TestPausedEdgeSurvivesRestarts(t *testing.T) {
 		}
 		ms.pass(time.Second)
 		check() // paused again, it stays as it was
+		_, err := us.skipTo("eu", "", 5, true)
+		ms.wantRefusal(err, rhumb.KindInvalid, "'rhumb link resume eu --namespace "+space.String()+" --region us' first")
+		must(us.manager.Pause(context.Background(), "eu", rhumb.Space{}, "bob"))
+		_, err = us.skipTo("eu", "", 5, true)
+		ms.wantRefusal(err, rhumb.KindInvalid, "'rhumb link resume eu --region us' first")
 		must(us.manager.Resume(context.Background(), "eu", rhumb.Space{}))
 		ms.untilCopied(us, eu, 0)
 		ms.until("eu is told", 2*time.Second, func() bool { return len(eu.manager.Status().Links[0].PeerPauses) == 0 })

@@ -70,7 +70,7 @@ type LinkPartition struct {
 	Region     rhumb.RegionNumber `json:"region"` // of the origin
 	Life       rhumb.Life         `json:"life"`   // of the origin
 	State      string             `json:"state"`
-	End        rhumb.Offset       `json:"end,string"`       // out: last origin offset to be sent
+	End        rhumb.Offset       `json:"end,string"`       // out: last origin offset to be brought; below Confirmed if the destination has more than this region
 	Sent       rhumb.Offset       `json:"sent,string"`      // out: last origin offset sent
 	Confirmed  rhumb.Offset       `json:"confirmed,string"` // the destination's watermark
 	LagRecords int64              `json:"lag_records,string"`

@@ -30,8 +30,8 @@ func linkProblems(l replicator.LinkStatus, problem func(part, state, format stri
 		problem(part, string(replicator.SessionDiverged), "nothing flows in %d partitions: the logs of the two regions differ; see 'rhumb link diverged' and 'rhumb link resolve'", n)
 	}
 	if n, example := l.Sums.Invalid, &l.Sums.Example; n > 0 {
-		problem(part, string(replicator.SessionRefused), "it does not take what comes next of %d partitions, such as offset %d of partition %d of %s: %s; nothing flows there until it does. 'rhumb link retry' tries at once, 'rhumb link skip' leaves it out",
-			n, example.Refused.At, example.Partition, example.Topic.Short(), example.Refused.Text)
+		problem(part, string(replicator.SessionRefused), "it does not take what comes next of %d partitions, such as offset %d of partition %d of %s: %s; nothing flows there until it does. 'rhumb link retry %[6]s %[4]s --partition %[3]d' tries at once, 'rhumb link skip %[6]s %[4]s --partition %[3]d --to OFFSET' leaves it out",
+			n, example.Refused.At, example.Partition, example.Topic.Short(), example.Refused.Text, l.Peer)
 	}
 }
 
