@@ -25,6 +25,7 @@ type Listed struct {
 	NotBefore   time.Time  `json:"not_before"`
 	Expires     time.Time  `json:"expires"`
 	Fingerprint string     `json:"fingerprint"` // SHA-256, lower case hexadecimal
+	Key         bool       `json:"key"`         // its private key is beside it
 	Problems    []string   `json:"problems"`    // in words; empty: none
 }
 
@@ -59,7 +60,10 @@ func (f *Folder) List(now time.Time) ([]Listed, error) {
 		for i, cert := range found {
 			l := describe(path, cert, now)
 			if i == 0 { // further ones are trusted, and need no key
-				l.Problems = append(l.Problems, keyProblems(path, cert)...)
+				l.lookAtKey(cert)
+				if !l.Key && !cert.IsCA {
+					l.Problems = append(l.Problems, "its key is not there")
+				}
 			}
 			l.checkSigner(cert, roots, caErr)
 			list = append(list, l)
@@ -69,8 +73,10 @@ func (f *Folder) List(now time.Time) ([]Listed, error) {
 	return list, nil
 }
 
-// ListFiles reads the certificates of the given files, as a region or client has them:
-// a certificate's key is beside it, and its CA in another of the files, if any is one.
+// ListFiles reads the certificates of the given files, as a region or client has them,
+// or as somebody else's, without the key: then it is none of the problems. The CA is in
+// another of the files, else in the ca.crt beside the certificate; without either who
+// signed it is not looked at.
 func ListFiles(now time.Time, files []string) []Listed {
 	list := []Listed{}
 	var roots []*x509.Certificate
@@ -90,10 +96,15 @@ func ListFiles(now time.Time, files []string) []Listed {
 		for n, cert := range found[i] {
 			l := describe(file, cert, now)
 			if n == 0 {
-				l.Problems = append(l.Problems, keyProblems(file, cert)...)
+				l.lookAtKey(cert)
 			}
-			if len(roots) > 0 {
-				l.checkSigner(cert, roots, nil)
+			cas := roots
+			if len(cas) == 0 {
+				caFile, _ := NewFolder(filepath.Dir(file)).CAFiles()
+				cas, _ = readCerts(caFile)
+			}
+			if len(cas) > 0 {
+				l.checkSigner(cert, cas, nil)
 			}
 			list = append(list, l)
 		}
@@ -147,34 +158,33 @@ func (l *Listed) checkSigner(cert *x509.Certificate, roots []*x509.Certificate, 
 	l.Problems = append(l.Problems, "was signed by another CA than the one beside it")
 }
 
-// keyProblems looks at the key beside a certificate. A CA's key may be kept
-// elsewhere, and so may be absent.
-func keyProblems(path string, cert *x509.Certificate) []string {
-	keyFile := strings.TrimSuffix(path, certEnding) + keyEnding
+// lookAtKey says whether the certificate's key is beside it, and what is wrong with it.
+func (l *Listed) lookAtKey(cert *x509.Certificate) {
+	wrong := func(what string) { l.Problems = append(l.Problems, what) }
+	keyFile := strings.TrimSuffix(l.File, certEnding) + keyEnding
 	info, err := os.Stat(keyFile)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && cert.IsCA:
-		return nil
-	case errors.Is(err, fs.ErrNotExist):
-		return []string{"its key is not there"}
-	case err != nil:
-		return []string{err.Error()}
-	}
-	key, err := readKey(keyFile)
-	if errors.Is(err, fs.ErrPermission) {
-		return nil // who may not read the key may still look at the certificate
+	if errors.Is(err, fs.ErrNotExist) {
+		return
 	}
 	if err != nil {
-		return []string{err.Error()}
+		wrong(err.Error())
+		return
 	}
-	var out []string
+	l.Key = true
+	key, err := readKey(keyFile)
+	if errors.Is(err, fs.ErrPermission) {
+		return // who may not read the key may still look at the certificate
+	}
+	if err != nil {
+		wrong(err.Error())
+		return
+	}
 	if !key.PublicKey.Equal(cert.PublicKey) {
-		out = append(out, "its key is that of another certificate")
+		wrong("its key is that of another certificate")
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		out = append(out, fmt.Sprintf("its key may be read by others: its mode is %04o, not 0600", mode))
+		wrong(fmt.Sprintf("its key may be read by others: its mode is %04o, not 0600", mode))
 	}
-	return out
 }
 
 // meshOfCA gives the mesh whose CA a certificate is.

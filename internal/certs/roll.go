@@ -253,7 +253,9 @@ func (f *Folder) reissue(ca *CA) (issued []string, err error) {
 			return issued, err
 		}
 		was := found[0]
-		if was.CheckSignatureFrom(ca.Cert) == nil && len(keyProblems(file, was)) == 0 {
+		key := Listed{File: file}
+		key.lookAtKey(was)
+		if was.CheckSignatureFrom(ca.Cert) == nil && key.Key && len(key.Problems) == 0 {
 			continue // by an earlier try
 		}
 		id, err := IdentityOf(was)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/certs"
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -237,12 +239,18 @@ type certList struct {
 }
 
 func certsShow(w *certWork) *cobra.Command {
-	return &cobra.Command{Use: "show [FILE…]", Short: "Show the certificates, until when they are valid, and what is wrong with them", Args: between(0, -1, "FILEs or none"),
-		Long: "Shows every certificate in --dir, or of the given files: whose it is, of which mesh, its end and its SHA-256. Exit\n" +
-			"code 1 if one of them cannot be used: it has ended, another CA signed it, its key is missing, another one's or\n" +
-			"open to others.",
-		RunE: func(c *cobra.Command, files []string) error {
-			all, err := certs.ListFiles(time.Now(), files), error(nil)
+	return &cobra.Command{Use: "show [NAME|FILE…]", Short: "Show the certificates, until when they are valid, and what is wrong with them", Args: between(0, -1, "NAMEs, FILEs or none"),
+		Long: "Shows every certificate in --dir, or those of regions and clients that are named, or of files: whose it is, of which\n" +
+			"mesh, its end, its SHA-256 and whether its key is beside it. Exit code 1 if one of them cannot be used: it has ended,\n" +
+			"another CA signed it (one of the given files, else the ca.crt beside it), its key is another one's or open to others.\n" +
+			"A missing key is such a problem where all of --dir is shown. Of one that is named it is none: only whose it is needs it.",
+		Example: "  rhumb certs show\n  rhumb certs show eu\n  rhumb certs show /etc/rhumb/region-us.crt /etc/rhumb/ca.crt",
+		RunE: func(c *cobra.Command, args []string) error {
+			files, err := w.named(args)
+			if err != nil {
+				return err
+			}
+			all := certs.ListFiles(time.Now(), files)
 			if len(files) == 0 {
 				all, err = certs.NewFolder(w.dir).List(time.Now())
 			}
@@ -259,20 +267,50 @@ func certsShow(w *certWork) *cobra.Command {
 		}}
 }
 
+// named gives the files that are meant: each argument is one, or the name of a region or
+// client with a certificate in the directory.
+func (w *certWork) named(args []string) ([]string, error) {
+	folder := certs.NewFolder(w.dir)
+	var files []string
+	for _, arg := range args {
+		if _, err := os.Stat(arg); err == nil || rhumb.RegionName(arg).Validate() != nil {
+			files = append(files, arg)
+			continue
+		}
+		before := len(files)
+		for _, role := range []certs.Role{certs.RoleRegion, certs.RoleClient} {
+			file, _ := folder.Files(role, arg)
+			if _, err := os.Stat(file); err == nil {
+				files = append(files, file)
+			}
+		}
+		if len(files) == before {
+			all, _ := folder.List(time.Now())
+			hint := nearest.Hint(arg, all, func(l *certs.Listed) string { return l.Name })
+			return nil, rhumb.Errorf(rhumb.KindNotFound, "%s has no certificate of a region or client %q%s, and there is no file of that name: see what there is with 'rhumb certs show', make one with 'rhumb certs issue'",
+				w.dir, arg, hint)
+		}
+	}
+	return files, nil
+}
+
 func certTable(out io.Writer, all []certs.Listed) {
-	row(out, "FILE", "ROLE", "NAME", "MESH", "EXPIRES", "FINGERPRINT", "PROBLEMS")
+	row(out, "FILE", "ROLE", "NAME", "MESH", "EXPIRES", "FINGERPRINT", "KEY", "PROBLEMS")
 	for _, l := range all {
-		mesh, end := "", ""
+		mesh, end, key := "", "", ""
 		if !l.Mesh.IsZero() {
 			mesh = l.Mesh.String()
 		}
 		if !l.Expires.IsZero() {
 			end = l.Expires.Format(time.RFC3339)
 		}
+		if l.Key {
+			key = "here"
+		}
 		role := string(l.Role)
 		if l.Access != "" {
 			role += " (" + l.Access + ")"
 		}
-		row(out, filepath.Base(l.File), role, l.Name, mesh, end, l.Fingerprint, strings.Join(l.Problems, "; "))
+		row(out, filepath.Base(l.File), role, l.Name, mesh, end, l.Fingerprint, key, strings.Join(l.Problems, "; "))
 	}
 }
