@@ -118,7 +118,7 @@ func changeText(was, is PlanBase) string {
 	case is.Version == 0:
 		return fmt.Sprintf("%s was at version %d and is not there now", name, was.Version)
 	case was.Version == 0:
-		return fmt.Sprintf("%s was not there and is at version %d now, by %s", name, is.Version, is.By)
+		return fmt.Sprintf("%s was not there and is at version %d now, by %s", name, is.Version, is.who)
 	}
-	return fmt.Sprintf("%s was at version %d and is at version %d now, by %s", name, was.Version, is.Version, is.By)
+	return fmt.Sprintf("%s was at version %d and is at version %d now, by %s", name, was.Version, is.Version, is.who)
 }

@@ -35,14 +35,16 @@ func (b *Backlog) validate() error {
 	if b == nil {
 		return nil
 	}
+	var r refusals
 	if b.Hold != nil && *b.Hold < 0 {
-		return invalid("backlog.hold", "must not be negative")
+		r.add(invalid("backlog.hold", "must not be negative"))
 	}
 	switch b.AtLimit {
 	case "", AtLimitGap, AtLimitHold:
-		return nil
+	default:
+		r.add(invalid("backlog.at_limit", "must be gap or hold, not %q", string(b.AtLimit)))
 	}
-	return invalid("backlog.at_limit", "must be gap or hold, not %q", string(b.AtLimit))
+	return r.err()
 }
 
 // Period is a length of time in a document: "36h", "90m", "7d".

@@ -19,6 +19,8 @@ type Meta struct {
 	UpdatedAt time.Time `json:"updated_at"`
 	// UpdatedBy says who wrote it: a region, a user, a command.
 	UpdatedBy string `json:"updated_by"`
+	// UpdatedCaller is on whose behalf ([WithCaller]); zero: nobody's, or that is not known.
+	UpdatedCaller Caller `json:"updated_caller,omitzero"`
 	// Deleted marks a tombstone. Its other fields are those at the deletion.
 	Deleted bool `json:"deleted,omitzero"`
 }
@@ -65,6 +67,7 @@ func documentOf(key string, o object) (Document, error) {
 	if _, err := o.into(&d.Meta, shapeOf[Meta]()); err != nil {
 		return Document{}, rhumb.Errorf(rhumb.KindCorrupt, "configstore: document %s: %w", key, err)
 	}
+	d.settleCaller()
 	if d.Version == 0 {
 		return Document{}, rhumb.Errorf(rhumb.KindCorrupt, "configstore: document %s: field version: must be at least 1", key)
 	}

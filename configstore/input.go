@@ -1,37 +1,49 @@
 package configstore
 
-import "github.com/rhumbmq/rhumb/internal/rhumb"
+import (
+	"github.com/rhumbmq/rhumb/internal/nearest"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
 
 // ReadInput reads a document that a person or a program wants to store: [Mesh],
 // [Region], [Tenant], [Namespace] or [Topic]. Unlike a stored document it may
 // have no field that this version does not know, so that a misspelt one is
-// not kept in silence. Names and Meta are not part of it.
+// not kept in silence; the refusal has the nearest that there is. Names and Meta are not part of it.
+// All that is refused comes at once ([FieldErrors]).
 func ReadInput[T any, P pointerTo[T]](data []byte) (T, error) {
 	o, err := parseObject(data)
 	if err != nil {
 		var none T
 		return none, rhumb.Errorf(rhumb.KindInvalid, "configstore: %w", err)
 	}
-	return readObject[T, P](o)
+	return readObject[T, P](o, nil)
 }
 
-// readObject is ReadInput of what was parsed already.
-func readObject[T any, P pointerTo[T]](o object) (T, error) {
+// readObject is ReadInput of what was parsed already. Beside its error it gives what
+// could be read. top gives the fields that a person may have meant of the document's
+// own, nil: all.
+func readObject[T any, P pointerTo[T]](o object, top func([]string) []string) (T, error) {
 	var v T
-	if err := writeOut(kindOf(P(&v)), o); err != nil {
-		return v, err
+	var r refusals
+	r.add(writeOut(kindOf(P(&v)), o))
+	s := shapeOf[T]()
+	unknown, err := o.into(&v, s)
+	if err != nil && FieldsOf(err) == nil {
+		err = rhumb.Errorf(rhumb.KindInvalid, "configstore: %w", err)
 	}
-	unknown, err := o.into(&v, shapeOf[T]())
-	if err != nil {
-		return v, rhumb.Errorf(rhumb.KindInvalid, "configstore: %w", err)
+	r.add(err)
+	for _, path := range unknown {
+		if why, ok := unbuiltFields[kindOf(P(&v))][withoutIndexes(path)]; ok {
+			r.add(unbuilt(path, why))
+			continue
+		}
+		beside, name := s.beside(path)
+		if top != nil && name == path {
+			beside = top(beside)
+		}
+		r.add(invalid(path, "no such field%s", nearest.Hint(name, beside, func(n *string) string { return *n })))
 	}
-	if len(unknown) == 0 {
-		return v, nil
-	}
-	if why, ok := unbuiltFields[kindOf(P(&v))][withoutIndexes(unknown[0])]; ok {
-		return v, unbuilt(unknown[0], why)
-	}
-	return v, invalid(unknown[0], "no such field")
+	return v, r.err()
 }
 
 func kindOf(v typed) docKind {

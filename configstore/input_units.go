@@ -10,27 +10,24 @@ import (
 // writeOut replaces what a person may write shorter than it is stored: retention
 // as a duration (retention: 30d) or -1 for no limit of time, and its bounds as texts
 // with units (ms: 30d, bytes: 10GB). What is stored has one way to be written.
+//
+// What cannot be read is taken out, and all of it is refused.
 func writeOut(kind docKind, o object) error {
 	if kind != kindNamespace && kind != kindTopic {
 		return nil
 	}
-	if err := writeOutRetention(o, "retention"); err != nil {
-		return err
-	}
+	var r refusals
+	r.add(writeOutRetention(o, "retention"))
 	if b, ok := o["backlog"].(object); ok {
-		if err := checkHold(b); err != nil {
-			return err
-		}
+		r.add(checkHold(b))
 	}
 	regions, _ := o["regions"].(object)
 	for _, name := range slices.Sorted(maps.Keys(regions)) {
-		if r, ok := regions[name].(object); ok {
-			if err := writeOutRetention(r, "regions."+name+".retention"); err != nil {
-				return err
-			}
+		if own, ok := regions[name].(object); ok {
+			r.add(writeOutRetention(own, "regions."+name+".retention"))
 		}
 	}
-	return nil
+	return r.err()
 }
 
 // noLimit is how a bound is written that is none.
@@ -43,6 +40,7 @@ func writeOutRetention(in object, field string) error {
 		return writeOutBounds(in["retention"].(object), field, "")
 	case json.Number:
 		if r != noLimit {
+			delete(in, "retention")
 			return invalid(field, "must be a length of time such as 7d or 12h, bounds such as {ms: 7d, bytes: 10GB}, or -1 for no limit, not %s", r)
 		}
 		in["retention"] = object{"ms": r}
@@ -60,6 +58,7 @@ func checkHold(backlog object) error {
 	}
 	var p Period
 	if text, ok := hold.(string); !ok || p.UnmarshalText([]byte(text)) != nil {
+		delete(backlog, "hold")
 		return invalid("backlog.hold", "must be a length of time such as 7d, 36h or 90m, not %v", hold)
 	}
 	return nil
@@ -73,19 +72,22 @@ func writeOutBounds(r object, field, msField string) error {
 			r[bound] = json.Number(noLimit)
 		}
 	}
+	var wrong refusals
 	if text, ok := r["ms"].(string); ok {
 		d, err := ParseDuration(text)
-		if err != nil {
-			return invalid(field+msField, "%v", err)
-		}
 		r["ms"] = json.Number(strconv.FormatInt(d.Milliseconds(), 10))
+		if err != nil {
+			delete(r, "ms")
+			wrong.add(invalid(field+msField, "%v", err))
+		}
 	}
 	if text, ok := r["bytes"].(string); ok {
 		n, err := ParseBytes(text)
-		if err != nil {
-			return invalid(field+".bytes", "%v", err)
-		}
 		r["bytes"] = json.Number(strconv.FormatInt(n, 10))
+		if err != nil {
+			delete(r, "bytes")
+			wrong.add(invalid(field+".bytes", "%v", err))
+		}
 	}
-	return nil
+	return wrong.err()
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -84,14 +85,17 @@ func (r *Retention) or(o *Retention) Retention {
 }
 
 func (r *Retention) validate(field string) error {
-	switch {
-	case r == nil:
-	case r.Milliseconds != nil && *r.Milliseconds < -1:
-		return invalid(field+".ms", "must be -1 (no limit) or milliseconds, not %d", *r.Milliseconds)
-	case r.Bytes != nil && *r.Bytes < -1:
-		return invalid(field+".bytes", "must be -1 (no limit) or bytes, not %d", *r.Bytes)
+	if r == nil {
+		return nil
 	}
-	return nil
+	var wrong refusals
+	if r.Milliseconds != nil && *r.Milliseconds < -1 {
+		wrong.add(invalid(field+".ms", "must be -1 (no limit) or milliseconds, not %d", *r.Milliseconds))
+	}
+	if r.Bytes != nil && *r.Bytes < -1 {
+		wrong.add(invalid(field+".bytes", "must be -1 (no limit) or bytes, not %d", *r.Bytes))
+	}
+	return wrong.err()
 }
 
 // Active gives the region that takes producers, where the namespace has roles;
@@ -112,39 +116,32 @@ func (n *Namespace) Deletes() Scope {
 }
 
 func (n *Namespace) validate() error {
+	var r refusals
 	switch n.DeleteScope {
 	case "", ScopeRegion, ScopeMesh:
 	default:
-		return invalid("delete_scope", "must be mesh or region, not %q", string(n.DeleteScope))
+		r.add(invalid("delete_scope", "must be mesh or region, not %q", string(n.DeleteScope)))
 	}
 	switch n.Dedup {
 	case "", ScopeRegion:
 	case ScopeMesh:
-		return unbuilt("dedup", "mesh is not supported by this version: use region")
+		r.add(unbuilt("dedup", "mesh is not supported by this version: use region"))
 	default:
-		return invalid("dedup", "must be region, not %q", string(n.Dedup))
+		r.add(invalid("dedup", "must be region, not %q", string(n.Dedup)))
 	}
-	if err := n.Retention.validate("retention"); err != nil {
-		return err
-	}
+	r.add(n.Retention.validate("retention"))
 	for _, name := range slices.Sorted(maps.Keys(n.Regions)) {
 		if err := name.Validate(); err != nil {
-			return invalid("regions."+string(name), "%v", err)
+			r.add(invalid("regions."+string(name), "%v", err))
 		}
-		if err := n.Regions[name].Retention.validate("regions." + string(name) + ".retention"); err != nil {
-			return err
-		}
+		r.add(n.Regions[name].Retention.validate("regions." + string(name) + ".retention"))
 	}
-	if err := n.Backlog.validate(); err != nil {
-		return err
+	r.add(n.Backlog.validate())
+	r.add(n.Limits.validate())
+	if n.Topology != nil {
+		r.add(n.Topology.validate())
 	}
-	if err := n.Limits.validate(); err != nil {
-		return err
-	}
-	if n.Topology == nil {
-		return nil
-	}
-	return n.Topology.validate()
+	return r.err()
 }
 
 // allowances is what a namespace's regions are checked against.
@@ -174,15 +171,30 @@ func (a allowances) checkPlaces(tenant rhumb.Tenant, places, had []place) error 
 	if a.Tenant == nil {
 		return invalid("tenant", "tenant %q does not exist", string(tenant))
 	}
+	var r refusals
 	for _, p := range places {
 		if _, registered := a.Regions[p.region]; !registered && slices.Contains(had, p) {
 			continue
 		}
 		if why := a.refusal(p.region); why != "" {
-			return invalid(p.field, "%s", why)
+			r.add(invalid(p.field, "%s%s", why, a.nearest(p.region)))
 		}
 	}
-	return nil
+	return r.err()
+}
+
+// nearest gives the registered regions that somebody may have meant, as the end of a
+// refusal; empty if the region is one.
+func (a allowances) nearest(region rhumb.RegionName) string {
+	if _, registered := a.Regions[region]; registered {
+		return ""
+	}
+	return nearestRegion(region, a.Regions)
+}
+
+func nearestRegion(region rhumb.RegionName, registered map[rhumb.RegionName]Region) string {
+	names := slices.Collect(maps.Keys(registered))
+	return nearest.Hint(string(region), names, func(n *rhumb.RegionName) string { return string(*n) })
 }
 
 // places gives every region that the namespace names, with its field.

@@ -40,7 +40,8 @@ type PlanBase struct {
 	Version uint64 `json:"version"` // 0: there was none
 	By      string `json:"updated_by,omitempty"`
 
-	deleted bool // it is a tombstone
+	deleted bool   // it is a tombstone
+	who     string // see [Meta.Who]
 }
 
 // PlanStep is one document that changes.
@@ -121,7 +122,7 @@ func (w *Writer) readStand(ctx context.Context) (stand, error) {
 // base gives what a plan says of a document.
 func (s stand) base(key string) PlanBase {
 	d := s.docs[key]
-	return PlanBase{key, d.Version, d.UpdatedBy, d.Deleted}
+	return PlanBase{key, d.Version, d.UpdatedBy, d.Deleted, d.Who()}
 }
 
 // PlanTopology gives what applying a file would do now. With prune, tenants,
@@ -145,7 +146,10 @@ func (w *Writer) PlanTopology(ctx context.Context, f *TopologyFile, prune bool) 
 		return nil, err
 	}
 	p := &Plan{Base: basesOf(now, f, prune), Steps: stepsTo(now.shown, next), Edges: edgeChanges(effectiveEdges(now.shown, next))}
-	p.Warnings = append(warningsOf(now.shown, next), removedWarnings(next, f)...)
+	p.Warnings = slices.Concat(likeWarnings(now.shown, f), warningsOf(now.shown, next), removedWarnings(next, f))
+	if p.Warnings == nil {
+		p.Warnings = []string{}
+	}
 	return p, nil
 }
 
@@ -229,6 +233,7 @@ func wanted(now *picture, f *TopologyFile, prune bool) *picture {
 // check refuses what a mesh cannot be, by the field of the file that asks for it. What
 // documents say already of regions that were removed since may stay.
 func (p *picture) check(now *picture, f *TopologyFile) error {
+	var wrong refusals
 	a := allowances{Regions: map[rhumb.RegionName]Region{}}
 	for _, r := range p.sorted {
 		a.Regions[r.Name] = r
@@ -236,55 +241,51 @@ func (p *picture) check(now *picture, f *TopologyFile) error {
 	for _, t := range sortedValues(f.Tenants, func(x, y FileTenant) int { return cmp.Compare(x.Name, y.Name) }) {
 		for _, at := range placesOf(tenantPath(t.Name)+".allowed_regions", t.AllowedRegions) {
 			if _, ok := a.Regions[at.region]; !ok && !slices.Contains(now.tenants[t.Name].AllowedRegions, at.region) {
-				return invalid(at.field, "region %q is not registered", string(at.region))
+				wrong.add(invalid(at.field, "region %q is not registered%s", string(at.region), a.nearest(at.region)))
 			}
 		}
 		tenant := p.tenants[t.Name]
 		a.Tenant = &tenant
 		for _, n := range sortedValues(t.Namespaces, func(x, y FileNamespace) int { return cmp.Compare(x.Name, y.Name) }) {
 			before := now.namespaces[namespaceName{n.Tenant, n.Name}]
-			if err := under(namespacePath(t.Name, n.Name), a.checkPlaces(t.Name, n.places(), before.places())); err != nil {
-				return err
-			}
+			wrong.add(under(namespacePath(t.Name, n.Name), a.checkPlaces(t.Name, n.places(), before.places())))
 			for _, topic := range sortedValues(n.Topics, func(x, y Topic) int { return compareKeys(&x, &y) }) {
-				if err := under(topicPath(topic.Topic), a.checkPlaces(t.Name, topic.Topology.places(), now.topics[topic.Topic].Topology.places())); err != nil {
-					return err
-				}
+				wrong.add(under(topicPath(topic.Topic), a.checkPlaces(t.Name, topic.Topology.places(), now.topics[topic.Topic].Topology.places())))
 			}
 		}
-		if err := p.checkOthers(&tenant); err != nil {
-			return err
-		}
+		wrong.add(p.checkOthers(now, &tenant, &t))
 	}
-	return nil
+	return wrong.err()
 }
 
 // checkOthers refuses to take a region away from a tenant that what the file does
-// not name needs.
-func (p *picture) checkOthers(t *Tenant) error {
-	refuse := func(what string, places []place) error {
+// not name needs, or what it names where it is a region that was removed: of the others
+// checkPlaces has told.
+func (p *picture) checkOthers(now *picture, t *Tenant, f *FileTenant) error {
+	var r refusals
+	refuse := func(what string, named bool, places, had []place) {
 		for _, at := range places {
-			if !t.Allows(at.region) {
-				return invalid(tenantPath(t.Name)+".allowed_regions", "%s names region %q, and the file does not change that", what, string(at.region))
+			region, there := p.regions[at.region]
+			told := named && (there && !region.Deleted || !slices.Contains(had, at))
+			if !t.Allows(at.region) && !told {
+				r.add(invalid(tenantPath(t.Name)+".allowed_regions", "%s names region %q, and the file does not change that", what, string(at.region)))
 			}
 		}
-		return nil
 	}
 	for _, n := range sortedValues(p.namespaces, func(x, y Namespace) int { return compareKeys(&x, &y) }) {
 		if n.Tenant == t.Name {
-			if err := refuse("namespace "+string(n.Tenant)+"/"+string(n.Name), n.places()); err != nil {
-				return err
-			}
+			_, named := f.Namespaces[n.Name]
+			before := now.namespaces[namespaceName{n.Tenant, n.Name}]
+			refuse("namespace "+string(n.Tenant)+"/"+string(n.Name), named, n.places(), before.places())
 		}
 	}
 	for _, topic := range sortedValues(p.topics, func(x, y Topic) int { return compareKeys(&x, &y) }) {
 		if topic.Topic.Tenant == t.Name {
-			if err := refuse("topic "+pathOf(topic.Topic), topic.Topology.places()); err != nil {
-				return err
-			}
+			_, named := f.Namespaces[topic.Topic.Namespace].Topics[topic.Topic.Name]
+			refuse("topic "+pathOf(topic.Topic), named, topic.Topology.places(), now.topics[topic.Topic].Topology.places())
 		}
 	}
-	return nil
+	return r.err()
 }
 
 // effectiveEdges gives the edges of two pictures. Where a topic has a topology of its own in

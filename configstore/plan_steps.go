@@ -18,7 +18,7 @@ type stepVersions map[string]uint64
 // expect refuses to change a document that is not what the plan saw.
 func (v *stepVersions) expect(key string, stored Meta) error {
 	if want := (*v)[key]; stored.Version != want {
-		return changedSince(PlanBase{Key: key, Version: want}, PlanBase{Key: key, Version: stored.Version, By: stored.UpdatedBy})
+		return changedSince(PlanBase{Key: key, Version: want}, PlanBase{Key: key, Version: stored.Version, By: stored.UpdatedBy, who: stored.Who()})
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func documentFields(there bool, v typed) object {
 	if err != nil {
 		return object{} // a document that was read marshals
 	}
-	for _, k := range []string{"version", "updated_at", "updated_by", "deleted", "generation"} {
+	for _, k := range []string{"version", "updated_at", "updated_by", "updated_caller", "deleted", "generation"} {
 		delete(o, k)
 	}
 	return o

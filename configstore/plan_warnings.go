@@ -24,7 +24,9 @@ func warningsOf(now, next *picture) []string {
 		out = append(out, regionWarnings(name, &n, next)...)
 		out = append(out, roleWarnings(name, &before, &n)...)
 		out = append(out, pathWarnings(name, n.Topology)...)
+		out = append(out, n.SizeOnly()...)
 	}
+	out = append(out, sizeOnlyTopics(now, next)...)
 	out = append(out, edgeWarnings(now, next)...)
 	for _, n := range sortedValues(now.namespaces, func(a, b Namespace) int { return compareKeys(&a, &b) }) {
 		if _, stays := next.namespaces[namespaceName{n.Tenant, n.Name}]; !stays {

@@ -46,7 +46,9 @@ type Restored struct {
 	// who wrote it and when, perhaps somebody who did not know that the store went back.
 	Had   uint64
 	HadBy string
-	HadAt time.Time
+	// HadCaller is on whose behalf, empty if that is not known.
+	HadCaller string
+	HadAt     time.Time
 	// Version is the one that it has now: the highest that this region saw, or the
 	// next one where the store had other content under that version.
 	Version uint64
@@ -82,7 +84,7 @@ func (v *View) Restore(ctx context.Context, by string, dry bool) ([]Restored, er
 	for _, r := range list {
 		one := Restored{Key: r.Document.Key, Version: r.Document.Version}
 		if r.Was != nil {
-			one.Had, one.HadBy, one.HadAt = r.Was.Version, r.Was.UpdatedBy, r.Was.UpdatedAt
+			one.Had, one.HadBy, one.HadCaller, one.HadAt = r.Was.Version, r.Was.UpdatedBy, r.Was.UpdatedCaller.Name, r.Was.UpdatedAt
 		}
 		done = append(done, one)
 	}
@@ -147,6 +149,7 @@ func nextVersion(d Document, by string, at time.Time) (Document, error) {
 	if err != nil {
 		return Document{}, err
 	}
+	delete(o, "updated_caller")
 	for name, value := range m {
 		o[name] = value
 	}

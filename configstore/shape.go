@@ -61,21 +61,24 @@ func shapeOfType(t reflect.Type) *shape {
 
 // into decodes the fields that the shape knows into v and gives the paths of
 // those that it does not know, sorted. null is refused, because absent, empty
-// and explicit must stay three values, and so is a known field in other case.
+// and explicit must stay three values, and so is a known field in other case. What
+// is refused is left out, and all of it is in the error.
 func (o object) into(v any, s *shape) (unknown []string, err error) {
-	known, unknown, err := s.split(o, "")
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(known.canonical(), v); err != nil {
-		var te *json.UnmarshalTypeError
-		if errors.As(err, &te) && te.Field != "" {
-			return nil, &FieldError{Field: te.Field, Reason: "must be " + wordFor(te.Type) + ", not " + te.Value}
-		}
-		return nil, err
-	}
+	var r refusals
+	known, unknown := s.split(o, "", &r)
 	sort.Strings(unknown)
-	return unknown, nil
+	for _, k := range slices.Sorted(maps.Keys(known)) { // one by one: each says what is wrong with it
+		err := json.Unmarshal(object{k: known[k]}.canonical(), v)
+		var te *json.UnmarshalTypeError
+		switch {
+		case err == nil:
+		case errors.As(err, &te) && te.Field != "":
+			r.add(invalid(te.Field, "must be %s, not %s", wordFor(te.Type), te.Value))
+		default:
+			r.add(err)
+		}
+	}
+	return unknown, r.err()
 }
 
 // wordFor says for people what a value of a Go type looks like in a document.
@@ -94,69 +97,102 @@ func wordFor(t reflect.Type) string {
 }
 
 // split gives the fields of an object that a struct's shape knows, and the paths
-// of the others. path is that of the object, with its dot.
-func (s *shape) split(o object, path string) (known object, unknown []string, err error) {
+// of the others. path is that of the object, with its dot. What is refused goes into r.
+func (s *shape) split(o object, path string, r *refusals) (known object, unknown []string) {
 	known = object{}
-	for k, v := range o {
+	for _, k := range slices.Sorted(maps.Keys(o)) {
 		sub, ok := s.fields[k]
 		if !ok {
-			for name := range s.fields {
-				if strings.EqualFold(name, k) {
-					return nil, nil, &FieldError{Field: path + k, Reason: "is written " + name}
-				}
+			if name := s.inOtherCase(k); name != "" {
+				r.add(invalid(path+k, "is written %s", name))
+			} else {
+				unknown = append(unknown, path+k)
 			}
-			unknown = append(unknown, path+k)
 			continue
 		}
-		inner, more, err := sub.splitValue(v, path+k)
-		if err != nil {
-			return nil, nil, err
+		inner, more, ok := sub.splitValue(o[k], path+k, r)
+		if ok {
+			known[k] = inner
 		}
-		known[k], unknown = inner, append(unknown, more...)
+		unknown = append(unknown, more...)
 	}
-	return known, unknown, nil
+	return known, unknown
 }
 
-// splitValue does the same for any value; path is the value's.
-func (s *shape) splitValue(v any, path string) (known any, unknown []string, err error) {
+func (s *shape) inOtherCase(k string) string {
+	for name := range s.fields {
+		if strings.EqualFold(name, k) {
+			return name
+		}
+	}
+	return ""
+}
+
+// splitValue does the same for any value; path is the value's. ok is false if it is
+// refused.
+func (s *shape) splitValue(v any, path string, r *refusals) (known any, unknown []string, ok bool) {
 	if v == nil {
-		return nil, nil, &FieldError{Field: path, Reason: "must not be null: leave it out, or give a value"}
+		r.add(invalid(path, "must not be null: leave it out, or give a value"))
+		return nil, nil, false
 	}
 	if s == nil {
-		return v, nil, nil
+		return v, nil, true
 	}
 	if _, is := v.(object); !is && s.fields != nil {
-		return nil, nil, &FieldError{Field: path, Reason: "must have fields, of " + strings.Join(slices.Sorted(maps.Keys(s.fields)), ", ")}
+		r.add(invalid(path, "must have fields, of %s", strings.Join(slices.Sorted(maps.Keys(s.fields)), ", ")))
+		return nil, nil, false
 	}
 	switch v := v.(type) {
 	case object:
 		if s.fields != nil {
-			return s.split(v, path+".")
+			known, unknown := s.split(v, path+".", r)
+			return known, unknown, true
 		}
 		out := object{}
-		for k, e := range v {
-			inner, more, err := s.each.splitValue(e, path+"."+k)
-			if err != nil {
-				return nil, nil, err
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			inner, more, ok := s.each.splitValue(v[k], path+"."+k, r)
+			if ok {
+				out[k] = inner
 			}
-			out[k], unknown = inner, append(unknown, more...)
+			unknown = append(unknown, more...)
 		}
-		return out, unknown, nil
+		return out, unknown, true
 	case []any:
 		if s.each == nil {
-			return v, nil, nil
+			return v, nil, true
 		}
 		out := make([]any, 0, len(v))
 		for i, e := range v {
-			inner, more, err := s.each.splitValue(e, path+"["+strconv.Itoa(i)+"]")
-			if err != nil {
-				return nil, nil, err
+			inner, more, ok := s.each.splitValue(e, path+"["+strconv.Itoa(i)+"]", r)
+			if !ok {
+				inner = object{} // those behind it keep their places
 			}
 			out, unknown = append(out, inner), append(unknown, more...)
 		}
-		return out, unknown, nil
+		return out, unknown, true
 	}
-	return v, nil, nil
+	return v, nil, true
+}
+
+// beside gives the fields that there are where a path leads to one that there is not,
+// sorted, and the last part of the path.
+func (s *shape) beside(path string) (fields []string, name string) {
+	words := strings.FieldsFunc(path, func(c rune) bool { return c == '.' || c == '[' || c == ']' })
+	name = words[len(words)-1]
+	for _, w := range words[:len(words)-1] {
+		switch {
+		case s == nil:
+			return nil, name
+		case s.fields != nil:
+			s = s.fields[w]
+		default:
+			s = s.each
+		}
+	}
+	if s == nil {
+		return nil, name
+	}
+	return slices.Sorted(maps.Keys(s.fields)), name
 }
 
 // merge gives what fresh says of the fields that the shape knows, and what old

@@ -39,36 +39,36 @@ func (t *Tenant) Allows(region rhumb.RegionName) bool {
 }
 
 func (t *Tenant) validate() error {
-	if err := validateRegionList("allowed_regions", t.AllowedRegions); err != nil {
-		return err
-	}
+	var r refusals
+	r.add(validateRegionList("allowed_regions", t.AllowedRegions))
 	if len(t.AdminRoles) > MaxAdminRoles {
-		return invalid("admin_roles", "has %d, at most %d are allowed", len(t.AdminRoles), MaxAdminRoles)
+		r.add(invalid("admin_roles", "has %d, at most %d are allowed", len(t.AdminRoles), MaxAdminRoles))
+		return r.err()
 	}
 	for i, name := range t.AdminRoles {
 		at := "admin_roles[" + strconv.Itoa(i) + "]"
 		switch {
 		case name == "" || len(name) > MaxAdminRoleBytes || strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl):
-			return invalid(at, "must be the name of a token or certificate, of 1 to %d bytes, not %q", MaxAdminRoleBytes, name)
+			r.add(invalid(at, "must be the name of a token or certificate, of 1 to %d bytes, not %q", MaxAdminRoleBytes, name))
 		case slices.Contains(t.AdminRoles[:i], name):
-			return invalid(at, "%q stands twice", name)
+			r.add(invalid(at, "%q stands twice", name))
 		}
 	}
-	return nil
+	return r.err()
 }
 
 // validateRegionList checks names and that none stands twice.
 func validateRegionList(field string, list []rhumb.RegionName) error {
+	var r refusals
 	seen := make(map[rhumb.RegionName]bool, len(list))
 	for i, name := range list {
 		at := field + "[" + strconv.Itoa(i) + "]"
 		if err := name.Validate(); err != nil {
-			return invalid(at, "%v", err)
-		}
-		if seen[name] {
-			return invalid(at, "region %q stands twice", string(name))
+			r.add(invalid(at, "%v", err))
+		} else if seen[name] {
+			r.add(invalid(at, "region %q stands twice", string(name)))
 		}
 		seen[name] = true
 	}
-	return nil
+	return r.err()
 }

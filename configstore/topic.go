@@ -57,13 +57,16 @@ func (t *Topic) validate(old *Topic) error {
 
 // validatePolicy checks what the topic has in place of its namespace's.
 func (t *Topic) validatePolicy() error {
-	if err := t.Retention.validate("retention"); err != nil || t.Topology == nil {
-		return err
+	var r refusals
+	r.add(t.Retention.validate("retention"))
+	switch {
+	case t.Topology == nil:
+	case t.Topology.ActiveStandby != nil:
+		r.add(invalid("topology.active-standby", "roles are the namespace's: a topic has none of its own"))
+	default:
+		r.add(t.Topology.validate())
 	}
-	if t.Topology.ActiveStandby != nil {
-		return invalid("topology.active-standby", "roles are the namespace's: a topic has none of its own")
-	}
-	return t.Topology.validate()
+	return r.err()
 }
 
 // HasPolicy reports whether the topic differs from its namespace in what a

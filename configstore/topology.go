@@ -174,20 +174,21 @@ func (t *Topology) validate() error {
 			given = append(given, s.name)
 		}
 	}
-	switch len(given) {
-	case 0:
-		return invalid("topology", "names no shape: give one of %s", shapeNames())
-	case 1:
-	default:
-		return invalid("topology."+given[1], "is a second shape: %s is there already, give only one", given[0])
+	var r refusals
+	if len(given) == 0 {
+		r.add(invalid("topology", "names no shape: give one of %s", shapeNames()))
 	}
-	if err := t.Start.validate("topology.start"); err != nil {
-		return err
+	for i, name := range given {
+		if i > 0 {
+			r.add(invalid("topology."+name, "is a second shape: %s is there already, give only one", given[0]))
+		}
 	}
-	if err := t.Rate.validate("topology.rate"); err != nil {
-		return err
+	r.add(t.Start.validate("topology.start"))
+	r.add(t.Rate.validate("topology.rate"))
+	if len(given) == 1 {
+		r.add(t.shape().check(t, "topology."+given[0]))
 	}
-	return t.shape().check(t, "topology."+given[0])
+	return r.err()
 }
 
 func (s Start) validate(field string) error {

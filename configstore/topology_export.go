@@ -3,6 +3,9 @@ package configstore
 import (
 	"cmp"
 	"encoding/json"
+
+	"github.com/rhumbmq/rhumb/internal/nearest"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // ExportTopology writes what is there as a topology file, which, applied, changes
@@ -47,27 +50,24 @@ func put(o object, field, name string, value object) {
 // region which the file's own allowed_regions leave out. A mesh that has both refuses
 // it, too.
 func (f *TopologyFile) Agrees() error {
-	check := func(t *FileTenant, path string, places []place) error {
+	var r refusals
+	check := func(t *FileTenant, path string, places []place) {
 		for _, at := range places {
 			if !t.Allows(at.region) {
-				return invalid(join(path, at.field), "tenant %q does not allow region %q: the file's allowed_regions leave it out", string(t.Name), string(at.region))
+				hint := nearest.Hint(string(at.region), t.AllowedRegions, func(n *rhumb.RegionName) string { return string(*n) })
+				r.add(invalid(join(path, at.field), "tenant %q does not allow region %q%s: the file's allowed_regions leave it out", string(t.Name), string(at.region), hint))
 			}
 		}
-		return nil
 	}
 	for _, t := range sortedValues(f.Tenants, func(x, y FileTenant) int { return cmp.Compare(x.Name, y.Name) }) {
 		for _, n := range sortedValues(t.Namespaces, func(x, y FileNamespace) int { return cmp.Compare(x.Name, y.Name) }) {
-			if err := check(&t, namespacePath(t.Name, n.Name), n.places()); err != nil {
-				return err
-			}
+			check(&t, namespacePath(t.Name, n.Name), n.places())
 			for _, topic := range sortedValues(n.Topics, func(x, y Topic) int { return compareKeys(&x, &y) }) {
-				if err := check(&t, topicPath(topic.Topic), topic.Topology.places()); err != nil {
-					return err
-				}
+				check(&t, topicPath(topic.Topic), topic.Topology.places())
 			}
 		}
 	}
-	return nil
+	return r.err()
 }
 
 // Checked reports the edges that a file alone gives, without a mesh: what

@@ -1,7 +1,6 @@
 package configstore
 
 import (
-	"errors"
 	"maps"
 	"slices"
 
@@ -51,25 +50,26 @@ var notInFile = map[docKind]map[string]string{
 
 // ReadTopologyFile reads a topology file, as JSON, and checks all that can be
 // checked without a mesh: a refusal names the field, such as
-// tenants.acme.namespaces.shop.topology.chain[1]. A field that is not known is
-// refused.
+// tenants.acme.namespaces.shop.topology.chain[1], and all there are come at once
+// ([FieldErrors]). A field that is not known is refused.
 func ReadTopologyFile(data []byte) (*TopologyFile, error) {
 	o, err := parseObject(data)
 	if err != nil {
 		return nil, rhumb.Errorf(rhumb.KindInvalid, "configstore: topology file: %w", err)
 	}
+	var r refusals
 	for _, k := range slices.Sorted(maps.Keys(o)) {
 		if k != "tenants" {
-			return nil, invalid(k, "no such field: a topology file has tenants")
+			r.add(invalid(k, "no such field: a topology file has tenants"))
 		}
 	}
 	f := &TopologyFile{Tenants: map[rhumb.Tenant]FileTenant{}}
-	err = eachObject(o, "tenants", "", func(name, path string, o object) error {
+	r.add(eachObject(o, "tenants", "", func(name, path string, o object) error {
 		t, err := readFileTenant(rhumb.Tenant(name), path, o)
 		f.Tenants[t.Name] = t
 		return err
-	})
-	if err != nil {
+	}))
+	if err := r.err(); err != nil {
 		return nil, err
 	}
 	return f, nil
@@ -77,57 +77,50 @@ func ReadTopologyFile(data []byte) (*TopologyFile, error) {
 
 func readFileTenant(name rhumb.Tenant, path string, o object) (FileTenant, error) {
 	out := FileTenant{Namespaces: map[rhumb.Namespace]FileNamespace{}}
+	var r refusals
 	if err := name.Validate(); err != nil {
-		return out, invalid(path, "%v", err)
+		r.add(invalid(path, "%v", err))
 	}
-	err := eachObject(o, "namespaces", path, func(ns, path string, o object) error {
+	r.add(eachObject(o, "namespaces", path, func(ns, path string, o object) error {
 		n, err := readFileNamespace(name, rhumb.Namespace(ns), path, o)
 		out.Namespaces[n.Name] = n
 		return err
-	})
-	if err != nil {
-		return out, err
-	}
-	if out.Tenant, err = readFileDocument[Tenant](o, "namespaces", path); err == nil {
-		err = under(path, out.Tenant.validate())
-	}
+	}))
+	var err error
+	out.Tenant, err = readFileDocument(o, "namespaces", path, (*Tenant).validate)
+	r.add(err)
 	out.Name = name
-	return out, err
+	return out, r.err()
 }
 
 func readFileNamespace(tenant rhumb.Tenant, name rhumb.Namespace, path string, o object) (FileNamespace, error) {
 	out := FileNamespace{Topics: map[rhumb.TopicName]Topic{}}
+	var r refusals
 	if err := name.Validate(); err != nil {
-		return out, invalid(path, "%v", err)
+		r.add(invalid(path, "%v", err))
 	}
-	err := eachObject(o, "topics", path, func(topic, path string, o object) error {
+	r.add(eachObject(o, "topics", path, func(topic, path string, o object) error {
 		at := rhumb.Topic{Tenant: tenant, Namespace: name, Name: rhumb.TopicName(topic)}
-		if err := at.Validate(); err != nil {
+		if err := at.Name.Validate(); err != nil {
 			return invalid(path, "%v", err)
 		}
-		t, err := readFileDocument[Topic](o, "", path)
-		if err == nil {
-			err = under(path, t.validatePolicy())
-		}
+		t, err := readFileDocument(o, "", path, (*Topic).validatePolicy)
 		if err == nil && !t.HasPolicy() {
 			err = invalid(path, "says nothing: give topology or retention, or leave the topic out")
 		}
 		t.Topic = at
 		out.Topics[at.Name] = t
 		return err
-	})
-	if err != nil {
-		return out, err
-	}
-	if out.Namespace, err = readFileDocument[Namespace](o, "topics", path); err == nil {
-		err = under(path, out.Namespace.validate())
-	}
+	}))
+	var err error
+	out.Namespace, err = readFileDocument(o, "topics", path, (*Namespace).validate)
+	r.add(err)
 	out.Tenant, out.Name = tenant, name
-	return out, err
+	return out, r.err()
 }
 
 // eachObject calls fn with each object of a field that holds objects by name, in
-// the order of the names, with its path.
+// the order of the names, with its path, and gives all that it refuses.
 func eachObject(o object, field, path string, fn func(name, path string, o object) error) error {
 	at := join(path, field)
 	value, there := o[field]
@@ -138,22 +131,23 @@ func eachObject(o object, field, path string, fn func(name, path string, o objec
 	if !ok {
 		return invalid(at, "must have names with what is said of each")
 	}
+	var r refusals
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		one, ok := all[name].(object)
 		if all[name] == nil && field == "namespaces" {
-			return invalid(join(at, name), "says nothing: write {} if it is to flow nowhere, or leave it out")
+			r.add(invalid(join(at, name), "says nothing: write {} if it is to flow nowhere, or leave it out"))
+			continue
 		}
 		if all[name] == nil {
 			one, ok = object{}, true // a name alone, as YAML has it: nothing is said of it
 		}
 		if !ok {
-			return invalid(join(at, name), "must have fields")
+			r.add(invalid(join(at, name), "must have fields"))
+			continue
 		}
-		if err := fn(name, join(at, name), one); err != nil {
-			return err
-		}
+		r.add(fn(name, join(at, name), one))
 	}
-	return nil
+	return r.err()
 }
 
 func join(path, field string) string {
@@ -164,36 +158,51 @@ func join(path, field string) string {
 }
 
 // readFileDocument reads what a file says of a document, without the field that
-// holds what is under it.
-func readFileDocument[T any, P pointerTo[T]](o object, inner, path string) (T, error) {
+// holds what is under it, and checks it.
+func readFileDocument[T any, P pointerTo[T]](o object, inner, path string, check func(*T) error) (T, error) {
 	var v T
+	var r refusals
 	own := object{}
-	for k, e := range o {
-		if k != inner {
-			own[k] = e
-		}
-	}
 	kind := kindOf(P(&v))
-	for _, k := range slices.Sorted(maps.Keys(own)) {
-		switch k {
-		case "version", "updated_at", "updated_by", "deleted":
-			return v, invalid(join(path, k), "is the store's: leave it out")
-		}
-		if why, is := notInFile[kind][k]; is {
-			return v, invalid(join(path, k), "%s", why)
+	for _, k := range slices.Sorted(maps.Keys(o)) {
+		why, is := notInFile[kind][k]
+		switch {
+		case k == inner:
+		case k == "version" || k == "updated_at" || k == "updated_by" || k == "updated_caller" || k == "deleted":
+			r.add(invalid(k, "is the store's: leave it out"))
+		case is:
+			r.add(invalid(k, "%s", why))
+		default:
+			own[k] = o[k]
 		}
 	}
-	v, err := readObject[T, P](own)
-	return v, under(path, err)
+	known := func(field string) bool {
+		_, not := notInFile[kind][field]
+		return !not && field != "version" && field != "updated_at" && field != "updated_by" && field != "updated_caller" && field != "deleted"
+	}
+	v, err := readObject[T, P](own, func(fields []string) []string {
+		fields = slices.DeleteFunc(fields, func(f string) bool { return !known(f) })
+		if inner != "" {
+			fields = append(fields, inner)
+		}
+		return fields
+	})
+	r.add(err)
+	if r.other == nil {
+		wrong, unread := check(&v), r
+		for _, f := range FieldsOf(wrong) {
+			if !unread.follows(f.Field) {
+				r.add(&rhumb.Error{Kind: kindOfRefusal(wrong), Err: &f})
+			}
+		}
+	}
+	return v, under(path, r.err())
 }
 
 // under puts the path of a document in a file before the field that a refusal names.
 func under(path string, err error) error {
-	var fe *FieldError
-	if err == nil || !errors.As(err, &fe) {
-		return err
-	}
-	return &rhumb.Error{Kind: rhumb.KindOf(err), Err: &FieldError{Field: join(path, fe.Field), Reason: fe.Reason}}
+	placed, _ := eachField(err, func(f *FieldError) { f.Key, f.Field = "", join(path, f.Field) })
+	return placed
 }
 
 // Paths of what a file names, for refusals.

@@ -153,17 +153,22 @@ func checkShapeList(list []rhumb.RegionName, field string, least int) error {
 
 // checkOneAndMany checks a region against a list that must not name it.
 func checkOneAndMany(one place, many []rhumb.RegionName, manyField string) error {
-	if one.region == "" {
-		return invalid(one.field, "must name a region")
+	var r refusals
+	r.add(one.check())
+	r.add(checkShapeList(many, manyField, 1))
+	if i := slices.Index(many, one.region); i >= 0 && one.region != "" {
+		r.add(invalid(manyField+"["+strconv.Itoa(i)+"]", "region %q is %s too: no edge leads from a region to itself", string(one.region), one.field))
 	}
-	if err := one.region.Validate(); err != nil {
-		return invalid(one.field, "%v", err)
+	return r.err()
+}
+
+// check refuses what is no name of a region.
+func (p place) check() error {
+	if p.region == "" {
+		return invalid(p.field, "must name a region")
 	}
-	if err := checkShapeList(many, manyField, 1); err != nil {
-		return err
-	}
-	if i := slices.Index(many, one.region); i >= 0 {
-		return invalid(manyField+"["+strconv.Itoa(i)+"]", "region %q is %s too: no edge leads from a region to itself", string(one.region), one.field)
+	if err := p.region.Validate(); err != nil {
+		return invalid(p.field, "%v", err)
 	}
 	return nil
 }
@@ -184,31 +189,25 @@ func checkEdges(t *Topology, field string) error {
 	if len(t.Edges) > MaxEdges {
 		return invalid(field, "has %d edges, at most %d are allowed", len(t.Edges), MaxEdges)
 	}
+	var r refusals
 	seen := make(map[[2]rhumb.RegionName]int, len(t.Edges))
 	for i, e := range t.Edges {
 		at := field + "[" + strconv.Itoa(i) + "]"
-		for _, p := range []place{{at + ".from", e.From}, {at + ".to", e.To}} {
-			if p.region == "" {
-				return invalid(p.field, "must name a region")
-			}
-			if err := p.region.Validate(); err != nil {
-				return invalid(p.field, "%v", err)
-			}
-		}
-		if e.From == e.To {
-			return invalid(at, "leads from region %q to itself", string(e.From))
-		}
+		r.add(place{at + ".from", e.From}.check())
+		r.add(place{at + ".to", e.To}.check())
 		pair := [2]rhumb.RegionName{e.From, e.To}
-		if before, twice := seen[pair]; twice {
-			return invalid(at, "the edge from %s to %s stands twice: %s is the first", e.From, e.To, fmt.Sprintf("%s[%d]", field, before))
+		before, twice := seen[pair]
+		switch {
+		case e.From == "" || e.To == "":
+		case e.From == e.To:
+			r.add(invalid(at, "leads from region %q to itself", string(e.From)))
+		case twice:
+			r.add(invalid(at, "the edge from %s to %s stands twice: %s is the first", e.From, e.To, fmt.Sprintf("%s[%d]", field, before)))
+		default:
+			seen[pair] = i
 		}
-		seen[pair] = i
-		if err := e.Start.validate(at + ".start"); err != nil {
-			return err
-		}
-		if err := e.Rate.validate(at + ".rate"); err != nil {
-			return err
-		}
+		r.add(e.Start.validate(at + ".start"))
+		r.add(e.Rate.validate(at + ".rate"))
 	}
-	return nil
+	return r.err()
 }

@@ -48,6 +48,7 @@ func decode[T any, P pointerTo[T]](d Document) (T, []string, error) {
 		return v, nil, inDocument(d.Key, err)
 	}
 	P(&v).named(name)
+	P(&v).meta().settleCaller()
 	for _, path := range unknown {
 		if why, ok := unbuiltFields[name.kind][withoutIndexes(path)]; ok && !d.Deleted {
 			return v, nil, inDocument(d.Key, unbuilt(path, why))
@@ -71,6 +72,9 @@ func encode[T any, P pointerTo[T]](v P, old *Document, by string, at time.Time) 
 		if old.Deleted && !m.Deleted {
 			kept = object{} // a new document under an old name starts afresh
 		}
+	}
+	if m.UpdatedCaller.Name != "" {
+		m.UpdatedCaller.Version = m.Version
 	}
 	fresh, err := objectOf(v)
 	if err != nil {

@@ -88,6 +88,32 @@ func ParseBytes(s string) (int64, error) {
 	return int64(n) * unit, nil
 }
 
+// FormatBytes writes a number of bytes so that [ParseBytes] reads it again, in the unit
+// that a person will have used: the one that leaves the smallest whole number.
+func FormatBytes(n int64) string {
+	least, unit := n, ""
+	for _, u := range byteUnits {
+		if n > 0 && n%u.bytes == 0 && n/u.bytes < least {
+			least, unit = n/u.bytes, u.name
+		}
+	}
+	return strconv.FormatInt(least, 10) + unit
+}
+
+// FormatDuration writes a length of time in ms so that [ParseDuration] reads it again,
+// in one unit.
+func FormatDuration(ms int64) string {
+	for _, u := range []struct {
+		name string
+		ms   int64
+	}{{"d", 86_400_000}, {"h", 3_600_000}, {"m", 60_000}, {"s", 1000}} {
+		if ms%u.ms == 0 {
+			return strconv.FormatInt(ms/u.ms, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(ms, 10) + "ms"
+}
+
 // ParseDuration reads a duration that a person wrote: what Go takes, and days
 // such as 30d or 1d12h.
 func ParseDuration(s string) (time.Duration, error) {

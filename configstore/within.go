@@ -1,6 +1,7 @@
 package configstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -142,16 +143,19 @@ func (w *Writer) mayPlan(now, next *picture, f *TopologyFile, prune bool) error 
 	if prune {
 		return rhumb.Errorf(rhumb.KindForbidden, "configstore: only an admin of the mesh prunes: what a file does not name may be another tenant's")
 	}
-	for name, t := range f.Tenants {
+	var r refusals
+	for _, t := range sortedValues(f.Tenants, func(x, y FileTenant) int { return cmp.Compare(x.Name, y.Name) }) {
+		name := t.Name
 		before, there := now.tenants[name]
 		after := next.tenants[name]
 		switch {
 		case !w.within[name]:
-			return forbidden(tenantPath(name), "is not yours")
+			r.add(forbidden(tenantPath(name), "is not yours"))
+			continue
 		case !there, len(fieldChanges(documentFields(true, &before), documentFields(true, &after))) > 0:
-			return forbidden(tenantPath(name), "changes what the tenant itself is (allowed_regions, admin_roles)")
+			r.add(forbidden(tenantPath(name), "changes what the tenant itself is (allowed_regions, admin_roles)"))
 		}
-		for _, n := range t.Namespaces {
+		for _, n := range sortedValues(t.Namespaces, func(x, y FileNamespace) int { return cmp.Compare(x.Name, y.Name) }) {
 			at := namespaceName{n.Tenant, n.Name}
 			was, there := now.namespaces[at]
 			will := next.namespaces[at]
@@ -159,16 +163,12 @@ func (w *Writer) mayPlan(now, next *picture, f *TopologyFile, prune bool) error 
 			if !there {
 				old = nil
 			}
-			if err := under(namespacePath(n.Tenant, n.Name), will.keepsBounds(old)); err != nil {
-				return err
-			}
-			for _, topic := range n.Topics {
+			r.add(under(namespacePath(n.Tenant, n.Name), will.keepsBounds(old)))
+			for _, topic := range sortedValues(n.Topics, func(x, y Topic) int { return compareKeys(&x, &y) }) {
 				had, topicWill := now.topics[topic.Topic], next.topics[topic.Topic]
-				if err := under(topicPath(topic.Topic), topicKeepsRates(&will, &topicWill, &had)); err != nil {
-					return err
-				}
+				r.add(under(topicPath(topic.Topic), topicKeepsRates(&will, &topicWill, &had)))
 			}
 		}
 	}
-	return nil
+	return r.err()
 }

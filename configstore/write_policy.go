@@ -27,10 +27,14 @@ func (w *Writer) checkTenant(ctx context.Context, t, old *Tenant) error {
 	if err != nil {
 		return err
 	}
+	var wrong refusals
 	for i, r := range t.AllowedRegions {
 		if _, ok := regions[r]; !ok && !(old != nil && slices.Contains(old.AllowedRegions, r)) {
-			return invalid("allowed_regions["+strconv.Itoa(i)+"]", "region %q is not registered", string(r))
+			wrong.add(invalid("allowed_regions["+strconv.Itoa(i)+"]", "region %q is not registered%s", string(r), nearestRegion(r, regions)))
 		}
+	}
+	if err := wrong.err(); err != nil {
+		return err
 	}
 	if err := w.checkTenantTopics(ctx, t); err != nil {
 		return err

@@ -129,7 +129,7 @@ func (w *Writer) former(ctx context.Context, r Region) ([]Former, error) {
 func removed(r *Region) error {
 	return rhumb.Errorf(rhumb.KindForbidden, "%w: region %s, number %d, left the mesh at %s (by %s), and its number is retired; its data stays where it is; "+
 		"to have the name back under a new number, run 'rhumb region register %s' and start with an empty data directory",
-		ErrRemoved, r.Name, r.Number, r.UpdatedAt.UTC().Format(time.RFC3339), r.UpdatedBy, r.Name)
+		ErrRemoved, r.Name, r.Number, r.UpdatedAt.UTC().Format(time.RFC3339), r.Who(), r.Name)
 }
 
 // checkRetired refuses the data directory of a region that was removed.

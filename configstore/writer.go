@@ -114,6 +114,7 @@ func sameContent(a, b Document) bool {
 		delete(o, "version")
 		delete(o, "updated_at")
 		delete(o, "updated_by")
+		delete(o, "updated_caller")
 	}
 	return bytes.Equal(x.canonical(), y.canonical())
 }
@@ -160,6 +161,7 @@ func apply[T any, P pointerTo[T]](ctx context.Context, w *Writer, c change[T]) (
 		return err
 	}
 	return c.run(ctx, w, decode[T, P], func(v *T, old *Document, by string, at time.Time) (Document, error) {
+		P(v).meta().UpdatedCaller = callerOf(ctx)
 		return encode(P(v), old, by, at)
 	})
 }

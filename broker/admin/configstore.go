@@ -66,7 +66,7 @@ func (s *Server) configRestore(r *http.Request) (any, error) {
 	}
 	out := api.ConfigRestore{Region: s.cfg.Identity.Name, Done: !req.DryRun, Restored: []api.ConfigRestored{}}
 	for _, d := range done {
-		one := api.ConfigRestored{Key: d.Key, Had: d.Had, HadBy: d.HadBy, Version: d.Version}
+		one := api.ConfigRestored{Key: d.Key, Had: d.Had, HadBy: d.HadBy, HadCaller: d.HadCaller, Version: d.Version}
 		if d.Had > 0 {
 			one.HadAt = d.HadAt.UnixMilli()
 		}

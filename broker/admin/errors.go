@@ -102,9 +102,14 @@ func nextStepOf(err error) string {
 func apiError(err error) api.Error {
 	k := rhumb.KindOf(err)
 	e := api.Error{Kind: k.String(), Message: err.Error()}
-	var field *configstore.FieldError
-	if errors.As(err, &field) {
-		e.Field = field.Field
+	if fields := configstore.FieldsOf(err); len(fields) > 0 {
+		e.Field = fields[0].Field
+		for i := range fields {
+			if one := fields[i]; len(fields) > 1 {
+				one.Key = "" // it is in the message
+				e.Fields = append(e.Fields, api.FieldRefusal{Field: one.Field, Message: one.Error()})
+			}
+		}
 	}
 	if next := nextStepOf(err); next != "" && !strings.Contains(e.Message, "'rhumb ") && !errors.Is(err, errTooMany) {
 		e.Message = strings.TrimRight(e.Message, " .;") + "; " + next

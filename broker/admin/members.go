@@ -97,7 +97,7 @@ func (s *Server) noRegion(name rhumb.RegionName) error {
 	if was, ok := s.cfg.Members.Removed(name); ok {
 		return rhumb.Errorf(rhumb.KindNotFound, "region %s was removed from the mesh at %s by %s; its number %d is retired, its data stays where it is: "+
 			"see which regions there are with 'rhumb region list'; 'rhumb region register %s' takes the name into the mesh again, under a new number",
-			name, was.UpdatedAt.UTC().Format(time.RFC3339), was.UpdatedBy, was.Number, name)
+			name, was.UpdatedAt.UTC().Format(time.RFC3339), was.Who(), was.Number, name)
 	}
 	hint := nearest.Hint(string(name), s.mesh(), func(r *RegionEntry) string { return string(r.Name) })
 	return rhumb.Errorf(rhumb.KindNotFound, "there is no region %q in this mesh%s: see which there are with 'rhumb region list'", name, hint)

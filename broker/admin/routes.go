@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -130,6 +131,9 @@ func (s *Server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
+	if s.cfg.guarded() { // else it is anybody
+		r = r.WithContext(configstore.WithCaller(r.Context(), who.name))
+	}
 	r = withScope(r, who.within)
 	if rt.tenant == reachScoped && who.within != nil {
 		rec.Header().Set(api.HeaderWithin, who.within.list())

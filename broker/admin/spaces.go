@@ -197,7 +197,7 @@ func mayReplace(r *http.Request, stored, given configstore.Meta, kind, name stri
 		return &rhumb.Error{Kind: rhumb.KindInvalid, Err: &configstore.FieldError{Field: "deleted", Reason: "delete it with a command of its own"}}
 	case given.Version != 0 && given.Version != stored.Version:
 		return rhumb.Errorf(rhumb.KindFenced, "%s %s is at version %d by now (%s), the document is of version %d: look at the newer one first; a document without a version replaces any",
-			kind, name, stored.Version, stored.UpdatedBy, given.Version)
+			kind, name, stored.Version, stored.Who(), given.Version)
 	}
 	return nil
 }

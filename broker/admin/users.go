@@ -44,7 +44,7 @@ func (s *Server) userList(*http.Request) (any, error) {
 }
 
 func userJSON(u *configstore.User) api.User {
-	out := api.User{Name: u.Name, Admin: u.Admin, Grants: slices.Clone(u.Grants), UpdatedAt: u.UpdatedAt, UpdatedBy: u.UpdatedBy}
+	out := api.User{Name: u.Name, Admin: u.Admin, Grants: slices.Clone(u.Grants), UpdatedAt: u.UpdatedAt, UpdatedBy: u.UpdatedBy, UpdatedCaller: u.UpdatedCaller}
 	if out.Grants == nil {
 		out.Grants = []rhumb.Space{}
 	}

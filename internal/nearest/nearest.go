@@ -17,7 +17,14 @@ const (
 // three; none if nothing is like it. Alike are names a few slips apart (a letter that is
 // left out, added, wrong or in its neighbour's place), and those of which one begins with
 // the other. The cost is bounded by the number of names times their length.
-func Names(typed string, known iter.Seq[string]) []string {
+func Names(typed string, known iter.Seq[string]) []string { return names(typed, known, begins) }
+
+// Slips gives those of them that are a few slips apart, and not the name itself.
+func Slips(typed string, known iter.Seq[string]) []string {
+	return names(typed, known, func(a, b string) bool { return false })
+}
+
+func names(typed string, known iter.Seq[string], begins func(a, b string) bool) []string {
 	limit := min(maxDistance, 1+len(typed)/4)
 	type like struct {
 		name string

@@ -26,6 +26,14 @@ type Error struct {
 	Message string `json:"message"`
 	// Field of a document that was refused, such as topology.full-mesh[1].
 	Field string `json:"field,omitzero"`
+	// Fields are all that were refused, where that are several; Field is the first.
+	Fields []FieldRefusal `json:"fields,omitempty"`
+}
+
+// FieldRefusal is one field of a document that was refused, and why.
+type FieldRefusal struct {
+	Field   string `json:"field"`
+	Message string `json:"message"` // with the field
 }
 
 // Region describes the region, and the node of it, that answers.

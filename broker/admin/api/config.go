@@ -43,9 +43,11 @@ type ConfigRestore struct {
 
 // ConfigRestored is a document that was put back, or would be.
 type ConfigRestored struct {
-	Key     string `json:"key"`
-	Had     uint64 `json:"had,string"`     // the store's version before, which is lost; 0: none
-	HadBy   string `json:"had_by"`         // who wrote that
-	HadAt   int64  `json:"had_at,string"`  // when, 0: the store had none
-	Version uint64 `json:"version,string"` // after
+	Key   string `json:"key"`
+	Had   uint64 `json:"had,string"` // the store's version before, which is lost; 0: none
+	HadBy string `json:"had_by"`     // who wrote that
+	// HadCaller is on whose behalf; empty: not known.
+	HadCaller string `json:"had_caller,omitzero"`
+	HadAt     int64  `json:"had_at,string"`  // when, 0: the store had none
+	Version   uint64 `json:"version,string"` // after
 }

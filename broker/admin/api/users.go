@@ -3,6 +3,7 @@ package api
 import (
 	"time"
 
+	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/internal/scram"
 )
@@ -22,6 +23,8 @@ type User struct {
 	Mechanisms []scram.Mechanism `json:"mechanisms"` // that the user has a password for
 	UpdatedAt  time.Time         `json:"updated_at"`
 	UpdatedBy  string            `json:"updated_by"`
+	// UpdatedCaller is on whose behalf; zero: not known.
+	UpdatedCaller configstore.Caller `json:"updated_caller,omitzero"`
 }
 
 // UserChange is what is to change of a user, or a whole new one. What it leaves

@@ -221,10 +221,11 @@ var kinds = func() map[string]rhumb.Kind {
 	return m
 }()
 
-// FieldError is a refusal of one field of a document.
+// FieldError is a refusal of fields of a document.
 type FieldError struct {
-	Field   string // its path, such as topology.full-mesh[1]
-	Message string // all that the server says, the field too
+	Field   string             // the path of the first, such as topology.full-mesh[1]
+	Message string             // all that the server says, the field too
+	All     []api.FieldRefusal // each of them, where there are several
 }
 
 // Error gives what the server says.
@@ -232,13 +233,13 @@ func (e *FieldError) Error() string { return e.Message }
 
 func asError(e api.Error) error {
 	if e.Field != "" {
-		return &rhumb.Error{Kind: kinds[e.Kind], Err: &FieldError{Field: e.Field, Message: e.Message}}
+		return &rhumb.Error{Kind: kinds[e.Kind], Err: &FieldError{Field: e.Field, Message: e.Message, All: e.Fields}}
 	}
 	return rhumb.Errorf(kinds[e.Kind], "%s", e.Message)
 }
 
 func (c *Client) refused(resp *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what came is used
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // what came is used
 	var body api.ErrorBody
 	if err := json.Unmarshal(text, &body); err != nil || body.Error.Message == "" {
 		if bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {

@@ -185,7 +185,7 @@ func restoreTable(w io.Writer, all []api.ConfigRestore) {
 		for _, d := range r.Restored {
 			had, by, at, now := "none", "-", "-", fmt.Sprintf("version %d", d.Version)
 			if d.Had > 0 {
-				had, by, at = fmt.Sprintf("version %d", d.Had), d.HadBy, when(d.HadAt)
+				had, by, at = fmt.Sprintf("version %d", d.Had), whoText(d.HadCaller, d.HadBy), when(d.HadAt)
 			}
 			if !r.Done {
 				now = "would be " + now

@@ -2,17 +2,20 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -147,21 +150,62 @@ func readUpTo(c *cobra.Command, file string, limit int) ([]byte, error) {
 	return text, nil
 }
 
-// locate puts the file and the line before a refusal that names a field.
-func (d *documentFile) locate(err error) error {
-	var remote *client.FieldError
-	var local *configstore.FieldError
-	field := ""
-	switch {
-	case errors.As(err, &remote):
-		field = remote.Field
-	case errors.As(err, &local):
-		field = local.Field
+// mistakes are what is wrong with a file, by line: each is told in a line of its own.
+type mistakes []error
+
+func (m mistakes) Error() string {
+	var all []string
+	for _, err := range m {
+		all = append(all, err.Error())
 	}
-	if d.root == nil || field == "" {
+	return strings.Join(all, "; ")
+}
+
+// refusedFields gives the fields that an error refuses, whoever found them, with what is
+// said of each.
+func refusedFields(err error) (all []api.FieldRefusal) {
+	var remote *client.FieldError
+	if errors.As(err, &remote) {
+		if len(remote.All) > 0 {
+			return remote.All
+		}
+		return []api.FieldRefusal{{Field: remote.Field, Message: err.Error()}}
+	}
+	local := configstore.FieldsOf(err)
+	for i := range local {
+		all = append(all, api.FieldRefusal{Field: local[i].Field, Message: local[i].Error()})
+	}
+	if len(local) == 1 {
+		all[0].Message = err.Error()
+	}
+	return all
+}
+
+// locate puts the file and the line before a refusal that names a field. Several come in
+// the order of their lines, at most as many as a person reads.
+func (d *documentFile) locate(err error) error {
+	all := refusedFields(err)
+	if d.root == nil || len(all) == 0 {
 		return err
 	}
-	return rhumb.Errorf(rhumb.KindOf(err), "%s:%d: %w", d.name, d.line(field), err)
+	kind := rhumb.KindOf(err)
+	if len(all) == 1 {
+		return rhumb.Errorf(kind, "%s:%d: %s", d.name, d.line(all[0].Field), all[0].Message)
+	}
+	lines := map[string]int{}
+	for _, f := range all {
+		lines[f.Field] = d.line(f.Field)
+	}
+	slices.SortStableFunc(all, func(a, b api.FieldRefusal) int { return cmp.Compare(lines[a.Field], lines[b.Field]) })
+	var out mistakes
+	for i, f := range all {
+		if i == configstore.MaxFieldErrorsTold {
+			out = append(out, fmt.Errorf("%s: and %d more mistakes, which are told when these are corrected", d.name, len(all)-i))
+			break
+		}
+		out = append(out, fmt.Errorf("%s:%d: %s", d.name, lines[f.Field], f.Message))
+	}
+	return &rhumb.Error{Kind: kind, Err: out}
 }
 
 // line gives the line of what a field's path, such as topology.full-mesh[1], leads

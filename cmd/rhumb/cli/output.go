@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -87,6 +88,46 @@ func asYAML(text []byte) ([]byte, error) {
 		return nil, fmt.Errorf("output: %w", err)
 	}
 	return out, nil
+}
+
+// writeDocument writes a document in YAML as a person writes it: bounds of retention have
+// their units.
+func writeDocument(out io.Writer, doc any) error {
+	text, err := jsonText(doc, "")
+	if err != nil {
+		return err
+	}
+	var n yaml.Node
+	if err := yaml.Unmarshal(text, &n); err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	block(&n)
+	withUnits(&n, "")
+	text, err = yaml.Marshal(&n)
+	if err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	_, err = out.Write(text)
+	return err
+}
+
+// withUnits gives the bounds of retention their units; field is the node's.
+func withUnits(n *yaml.Node, field string) {
+	for i, c := range n.Content {
+		if n.Kind != yaml.MappingNode {
+			withUnits(c, "")
+		}
+		if n.Kind != yaml.MappingNode || i%2 == 0 {
+			continue
+		}
+		key := n.Content[i-1].Value
+		if v, err := strconv.ParseInt(c.Value, 10, 64); err == nil && c.Kind == yaml.ScalarNode {
+			if text := boundText(field, key, v); text != "" {
+				c.Value, c.Tag = text, "!!str"
+			}
+		}
+		withUnits(c, key)
+	}
 }
 
 func block(n *yaml.Node) {

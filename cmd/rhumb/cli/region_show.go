@@ -297,7 +297,7 @@ func reached(a regionAnswer, goals map[rhumb.RegionName]map[endKey]rhumb.Offset)
 }
 
 func regionTable(out io.Writer, a regionAnswer) {
-	fmt.Fprintf(out, "region %s, number %d: %s, joined %s, version %d by %s\n", a.Name, a.Number, a.State, joinedText(a.JoinedAt), a.Version, a.UpdatedBy)
+	fmt.Fprintf(out, "region %s, number %d: %s, joined %s, version %d by %s\n", a.Name, a.Number, a.State, joinedText(a.JoinedAt), a.Version, a.Who())
 	pinned := ""
 	if a.Pinned {
 		pinned = " (pinned)"

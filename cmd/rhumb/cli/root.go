@@ -59,8 +59,19 @@ func Run(ctx context.Context, root *cobra.Command, args []string, errOut io.Writ
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "interrupted") {
 		err = fmt.Errorf("interrupted: %w", err)
 	}
-	fmt.Fprintf(errOut, "rhumb: %s\n", sentence(err.Error()))
+	tell(errOut, err)
 	return exitCode(err)
+}
+
+// tell prints what failed: a line, or one for each mistake of a file.
+func tell(out io.Writer, err error) {
+	var all mistakes
+	if !errors.As(err, &all) {
+		all = mistakes{err}
+	}
+	for _, one := range all {
+		fmt.Fprintf(out, "rhumb: %s\n", sentence(one.Error()))
+	}
 }
 
 // flagRefused tells of a wrong flag, or of the word before it, if that should have been a

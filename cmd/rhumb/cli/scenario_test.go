@@ -31,7 +31,7 @@ import (
 //
 //	rhumb ARGS…               run the command line; it must exit 0 (rhumb:N: with N)
 //	stdout|stderr REGEXP      the last command printed this (with ! before: did not)
-//	cmp stdout FILE           it printed exactly this file of the archive
+//	cmp stdout|stderr FILE    it printed exactly this file of the archive
 //	stdin TEXT                what the next command reads
 //	env NAME=VALUE            $us, $eu, $ap are the regions' URLs
 //	publish REGION TOPIC N…   batches of N records each, into partition 0
@@ -156,8 +156,12 @@ func (s *scenario) do(words []string) error {
 			return fmt.Errorf("no match")
 		}
 	case "cmp":
-		if got := trimLines(s.stdout.String()); got != trimLines(s.files[words[2]]) {
-			return fmt.Errorf("stdout is not %s", words[2])
+		got := s.stdout.String()
+		if words[1] == "stderr" {
+			got = s.stderr.String()
+		}
+		if trimLines(got) != trimLines(s.expand(s.files[words[2]])) {
+			return fmt.Errorf("%s is not %s", words[1], words[2])
 		}
 	case "stdin":
 		s.stdin = strings.ReplaceAll(words[1], `\n`, "\n")
@@ -211,6 +215,9 @@ func trimLines(text string) string {
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
+// mistakeOfFile is what is said of one line of a file.
+var mistakeOfFile = regexp.MustCompile(`^rhumb: \S+(:\d+: |: and \d+ more )`)
+
 func (s *scenario) rhumb(want int, args []string) error {
 	root := &cobra.Command{Use: "rhumb"}
 	AddCommands(root)
@@ -226,7 +233,9 @@ func (s *scenario) rhumb(want int, args []string) error {
 	if code := Run(s.t.Context(), root, args, &s.stderr); code != want {
 		return fmt.Errorf("exit code %d, want %d", code, want)
 	}
-	if strings.Count(strings.TrimSpace(s.stderr.String()), "\n") > 0 || strings.Contains(s.stderr.String(), ".;") {
+	lines := strings.Split(strings.TrimSpace(s.stderr.String()), "\n")
+	mistakes := !slices.ContainsFunc(lines, func(l string) bool { return !mistakeOfFile.MatchString(l) }) // each in a line of its own
+	if len(lines) > 1 && !mistakes || strings.Contains(s.stderr.String(), ".;") {
 		return fmt.Errorf("what it says to people is not one clean line")
 	}
 	return s.parses(args, want)

@@ -43,7 +43,7 @@ func namespaceList(a *asking) *cobra.Command {
 				return a.print(c.OutOrStdout(), list, func(w io.Writer) {
 					row(w, "NAMESPACE", "TOPOLOGY", "VERSION", "CHANGED", "BY")
 					for _, n := range list.Namespaces {
-						row(w, n.Space, topologyText(n), n.Version, n.UpdatedAt.UTC().Format(time.RFC3339), n.UpdatedBy)
+						row(w, n.Space, topologyText(n), n.Version, n.UpdatedAt.UTC().Format(time.RFC3339), n.Who())
 					}
 				})
 			})
@@ -83,13 +83,12 @@ func namespaceShow(a *asking) *cobra.Command {
 		}}
 }
 
-// printDocument prints a document as YAML unless another format was asked for.
+// printDocument prints a document, as YAML for people unless another format was asked for.
 func (a *asking) printDocument(c *cobra.Command, doc any) error {
-	f := a.format
-	if f.String() == "table" {
-		f.name = "yaml"
+	if a.format.String() != "table" {
+		return a.format.print(c.OutOrStdout(), doc, nil)
 	}
-	return f.print(c.OutOrStdout(), doc, nil)
+	return writeDocument(c.OutOrStdout(), doc)
 }
 
 // putUse are the words of the two commands that store a document.
@@ -116,7 +115,13 @@ func namespacePut(a *asking, create bool) *cobra.Command {
 				return usage(c, fmt.Errorf("-f is required"))
 			}
 			return a.putDocument(c, file, "namespace", at.String(), func(conn *client.Client, text json.RawMessage) (any, error) {
-				return conn.PutNamespace(c.Context(), at, text, create)
+				stored, err := conn.PutNamespace(c.Context(), at, text, create)
+				if err == nil {
+					for _, text := range sizeOnly(at, &stored) {
+						fmt.Fprintf(c.ErrOrStderr(), "rhumb: warning: %s\n", text)
+					}
+				}
+				return stored, err
 			}, use.did)
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", fileUsage)
@@ -124,6 +129,13 @@ func namespacePut(a *asking, create bool) *cobra.Command {
 		c.ValidArgsFunction = a.completeNamespace()
 	}
 	return c
+}
+
+// sizeOnly gives what is easily overlooked in a namespace's document.
+func sizeOnly(at rhumb.Space, stored *api.Namespace) []string {
+	n := stored.Namespace
+	n.Tenant, n.Name = at.Tenant, at.Namespace
+	return n.SizeOnly()
 }
 
 // putDocument reads the file, stores it with put and prints what came of it. A

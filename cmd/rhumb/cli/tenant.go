@@ -42,7 +42,7 @@ func tenantList(a *asking) *cobra.Command {
 						if t.AllowedRegions != nil {
 							allowed = list(t.AllowedRegions) // none: the row says -
 						}
-						row(w, t.Name, allowed, t.Version, t.UpdatedAt.UTC().Format(time.RFC3339), t.UpdatedBy, orDash(list(t.AdminRoles)))
+						row(w, t.Name, allowed, t.Version, t.UpdatedAt.UTC().Format(time.RFC3339), t.Who(), orDash(list(t.AdminRoles)))
 					}
 				})
 			})

@@ -46,10 +46,11 @@ func topologyFile(c *cobra.Command, file string) (*documentFile, *configstore.To
 
 // validated is what validate says with -o json.
 type validated struct {
-	File       string `json:"file"`
-	Tenants    int    `json:"tenants"`
-	Namespaces int    `json:"namespaces"`
-	Edges      int    `json:"edges"`
+	File       string   `json:"file"`
+	Tenants    int      `json:"tenants"`
+	Namespaces int      `json:"namespaces"`
+	Edges      int      `json:"edges"`
+	Warnings   []string `json:"warnings"`
 }
 
 func topologyValidate(a *asking) *cobra.Command {
@@ -67,10 +68,11 @@ func topologyValidate(a *asking) *cobra.Command {
 			if err := f.Agrees(); err != nil {
 				return doc.locate(err)
 			}
-			v := validated{File: file, Tenants: len(f.Tenants)}
+			v := validated{File: file, Tenants: len(f.Tenants), Warnings: f.SizeOnly()}
 			v.Namespaces, v.Edges = f.Checked()
 			return a.print(c.OutOrStdout(), v, func(w io.Writer) {
 				fmt.Fprintf(w, "%s is valid: tenants %d, namespaces %d, edges %d\n", file, v.Tenants, v.Namespaces, v.Edges)
+				warningsText(w, v.Warnings)
 			})
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", topologyFileUsage)
@@ -131,7 +133,7 @@ func topologyPlan(a *asking) *cobra.Command {
 // planFailed ends plan with the exit code of a failure, whatever failed: 2 means
 // that there are changes.
 func planFailed(c *cobra.Command, err error) error {
-	fmt.Fprintf(c.ErrOrStderr(), "rhumb: %v\n", err)
+	tell(c.ErrOrStderr(), err)
 	return &toldError{exitFailed}
 }
 
@@ -189,11 +191,10 @@ func topologyExport(a *asking) *cobra.Command {
 					return rhumb.Errorf(rhumb.KindInvalid, "%w", err)
 				}
 				defer out.Close()
-				f := a.format
-				if f.String() == "table" {
-					f.name = "yaml"
+				if a.format.String() == "table" {
+					return writeDocument(out, text)
 				}
-				return f.print(out, text, nil)
+				return a.format.print(out, text, nil)
 			})
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", "write to this file instead of standard output")

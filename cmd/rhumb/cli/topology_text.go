@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/rhumbmq/rhumb/configstore"
@@ -51,13 +53,46 @@ func fieldsText(w io.Writer, changes []configstore.FieldChange) {
 	for _, f := range changes {
 		switch {
 		case f.Before == nil:
-			fmt.Fprintf(w, "      %s: %s\n", f.Field, valueText(f.After))
+			fmt.Fprintf(w, "      %s: %s\n", f.Field, fieldValue(f.Field, f.After))
 		case f.After == nil:
-			fmt.Fprintf(w, "      %s: was %s\n", f.Field, valueText(f.Before))
+			fmt.Fprintf(w, "      %s: was %s\n", f.Field, fieldValue(f.Field, f.Before))
 		default:
-			fmt.Fprintf(w, "      %s: %s -> %s\n", f.Field, valueText(f.Before), valueText(f.After))
+			fmt.Fprintf(w, "      %s: %s -> %s\n", f.Field, fieldValue(f.Field, f.Before), fieldValue(f.Field, f.After))
 		}
 	}
+}
+
+// fieldValue writes a field's value as a person writes it in a file: bounds of retention
+// with their units.
+func fieldValue(field string, raw json.RawMessage) string {
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		return valueText(raw)
+	}
+	before, bound := cutLast(field, ".")
+	_, of := cutLast(before, ".")
+	return cmp.Or(boundText(of, bound, n), valueText(raw))
+}
+
+// cutLast is strings.Cut at the last separator; all of the text is after it if it has none.
+func cutLast(text, sep string) (before, after string) {
+	i := strings.LastIndex(text, sep)
+	if i < 0 {
+		return "", text
+	}
+	return text[:i], text[i+len(sep):]
+}
+
+// boundText writes a bound of retention; empty if it is none, or no limit.
+func boundText(of, bound string, n int64) string {
+	switch {
+	case of != "retention" || n < 0:
+	case bound == "ms":
+		return configstore.FormatDuration(n)
+	case bound == "bytes":
+		return configstore.FormatBytes(n)
+	}
+	return ""
 }
 
 // valueText writes a field's value as YAML has it in one line.

@@ -34,13 +34,21 @@ func userList(a *asking) *cobra.Command {
 					return err
 				}
 				return a.print(c.OutOrStdout(), api.UserList{Users: users}, func(w io.Writer) {
-					row(w, "USER", "ADMIN", "HOME", "GRANTS", "PASSWORD", "CHANGED")
+					row(w, "USER", "ADMIN", "HOME", "GRANTS", "PASSWORD", "CHANGED", "BY")
 					for _, u := range users {
-						row(w, u.Name, u.Admin, orDash(u.Home), orDash(list(u.Grants)), orDash(list(u.Mechanisms)), u.UpdatedAt.UTC().Format(time.RFC3339))
+						row(w, u.Name, u.Admin, orDash(u.Home), orDash(list(u.Grants)), orDash(list(u.Mechanisms)), u.UpdatedAt.UTC().Format(time.RFC3339), whoText(u.UpdatedCaller.Name, u.UpdatedBy))
 					}
 				})
 			})
 		}}
+}
+
+// whoText says on whose behalf something was written, if that is known, and by whom.
+func whoText(caller, by string) string {
+	if caller == "" {
+		return by
+	}
+	return caller + ", " + by
 }
 
 func list[T any](all []T) string {

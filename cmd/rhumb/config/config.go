@@ -179,7 +179,7 @@ type Kafka struct {
 	AutoCreate      bool     `yaml:"auto_create" doc:"A topic is made when a client first asks for it."`
 	Partitions      int32    `yaml:"partitions" doc:"Partitions of a topic that does not say. 1 to 10000."`
 	MessageMaxBytes Bytes    `yaml:"message_max_bytes" doc:"Largest batch that a producer may send (max.message.bytes of a topic overrides it)."`
-	Retention       Duration `yaml:"retention" doc:"How long records are kept if neither topic nor namespace says. -1: no limit."`
+	Retention       Duration `yaml:"retention" doc:"How long records are kept if neither topic nor namespace says, also where they bound only the size. -1: no limit."`
 	IdleTimeout     Duration `yaml:"idle_timeout" doc:"A connection that sends nothing for this long is closed (connections.max.idle.ms). 1s to 1d."`
 	FailedLogin     Duration `yaml:"failed_login_delay" doc:"How long a failed login waits for its answer (connection.failed.authentication.delay.ms). 1ms to 10s."`
 	RetentionBytes  Bytes    `yaml:"retention_bytes" doc:"How much a partition keeps if neither topic nor namespace says. -1: no limit."`
