@@ -45,9 +45,15 @@
 // refused by UUID in the same way. [View.Restore] puts back what this region saw,
 // when an operator says so; a [Store] that can take it is a [Restorer].
 //
+// A region that was away may have seen no more than such a store has. What peers have
+// seen counts, too: [View.Tell] says what to tell them, [View.Hear] takes what they told.
+// Then writes are refused until the store has that, and the View goes on following it.
+// [View.HearRemoval] takes it from a peer that this region was removed.
+//
 // The comparison is sound because the documents of a View are read one list at a
 // time, in order: a watch only wakes the reader, so a late delivery of an old
-// list is never mistaken for a store that went back.
+// list is never mistaken for a store that went back. What peers told is compared with
+// lists that were read after it.
 //
 // # Not guaranteed
 //
@@ -65,5 +71,6 @@
 // # Lock order
 //
 // View.reading (one reader of the store) before View.mu (state and subscribers).
-// Subscribers are called with View.reading held and View.mu free.
+// Subscribers are called with View.mu free, and View.reading held but for a removal that
+// a peer told of.
 package configstore

@@ -69,11 +69,15 @@ func (v *View) Restore(ctx context.Context, by string, dry bool) ([]Restored, er
 	case v.reading <- struct{}{}:
 	}
 	defer func() { <-v.reading }()
+	said := v.said()
 	docs, err := v.read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := v.take(docs); err == nil || !errors.Is(err, ErrWentBack) {
+	switch err := v.take(docs, said); {
+	case err == nil, onlyTold(err): // what peers have seen they put back
+		return nil, nil
+	case !errors.Is(err, ErrWentBack):
 		return nil, err
 	}
 	list, err := v.replacements(docs, by)
@@ -102,7 +106,10 @@ func (v *View) Restore(ctx context.Context, by string, dry bool) ([]Restored, er
 	if docs, err = v.read(ctx); err != nil {
 		return done, err
 	}
-	return done, v.take(docs)
+	if err = v.take(docs, said); onlyTold(err) {
+		err = nil
+	}
+	return done, err
 }
 
 // replacements are the documents by which the store went back, that of the mesh

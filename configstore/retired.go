@@ -29,6 +29,8 @@ type Owner struct {
 	Forced    bool
 	// DataUUID is its data directory, the last one of a region that is gone.
 	DataUUID rhumb.UUID
+	// Version is that of the document which says so.
+	Version uint64
 }
 
 // maxFormer bounds the list: a name that comes back every day fits for years.
@@ -59,7 +61,7 @@ func (r *Region) gone() Former {
 func (r *Region) owners() []Owner {
 	all := make([]Owner, 0, len(r.Former)+1)
 	add := func(f Former) {
-		all = append(all, Owner{Name: r.Name, Number: f.Number, Gone: true, RemovedAt: f.RemovedAt, Forced: f.Forced, DataUUID: f.DataUUID})
+		all = append(all, Owner{Name: r.Name, Number: f.Number, Gone: true, RemovedAt: f.RemovedAt, Forced: f.Forced, DataUUID: f.DataUUID, Version: r.Version})
 	}
 	for _, f := range r.Former {
 		add(f)
@@ -68,7 +70,7 @@ func (r *Region) owners() []Owner {
 		add(r.gone())
 		return all
 	}
-	return append(all, Owner{Name: r.Name, Number: r.Number, DataUUID: r.DataUUID})
+	return append(all, Owner{Name: r.Name, Number: r.Number, DataUUID: r.DataUUID, Version: r.Version})
 }
 
 // Owner gives whose a region number is, or was; false for one that was never given

@@ -48,13 +48,18 @@ type View struct {
 	seen    map[string]Document // the highest version of each document
 	keepAt  time.Time           // before it the last good copy is not saved again
 	digest  digest              // of seen
+	changes uint64              // sum of the versions of seen
 	refused map[string]refusal  // seen, but not in force
 	unkept  bool                // seen is newer than what the Keeper has
 
-	mu     sync.Mutex // what follows
-	status Status
-	asked  *refresh // that has not begun, nil if none waits
-	subs   map[*subscriber]struct{}
+	heard chan struct{} // capacity 1: a peer said something new
+
+	mu      sync.Mutex // what follows
+	status  Status
+	telling Told     // to peers
+	asked   *refresh // that has not begun, nil if none waits
+	subs    map[*subscriber]struct{}
+	words   map[rhumb.RegionName]word // of peers, said last
 }
 
 // refusal is a document that this version of Rhumb does not take.
@@ -78,6 +83,7 @@ func OpenView(ctx context.Context, cfg ViewConfig) (*View, error) {
 	v := &View{
 		cfg: cfg, log: cfg.Logger.With("component", "configstore"), reading: make(chan struct{}, 1),
 		seen: map[string]Document{}, refused: map[string]refusal{}, subs: map[*subscriber]struct{}{},
+		heard: make(chan struct{}, 1), words: map[rhumb.RegionName]word{},
 	}
 	v.shown.Store(newPicture())
 	v.status = Status{State: StateStoreDown, Since: time.Now()}
@@ -149,8 +155,11 @@ func (v *View) Writer(by string) *Writer {
 }
 
 // guard looks at the store before a write. While it is down the write itself
-// says so.
+// says so. A region that was removed, as a peer proves, writes nothing.
 func (v *View) guard(ctx context.Context) error {
+	if r, ok := v.Removal(); ok {
+		return toldRemoved(r)
+	}
 	err := v.Refresh(ctx)
 	if errors.Is(err, ErrWentBack) || errors.Is(err, ErrOtherMesh) {
 		return err

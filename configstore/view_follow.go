@@ -34,6 +34,9 @@ func (v *View) Run(ctx context.Context) error {
 			}
 			_ = v.Refresh(ctx) // the status has the error
 			continue
+		case <-v.heard:
+			_ = v.Refresh(ctx)
+			continue
 		case <-tick.C:
 		}
 		if missed {
@@ -153,9 +156,10 @@ func (v *View) refresh(ctx context.Context, r *refresh) {
 	}
 	defer func() { <-v.reading }()
 	begin()
+	said := v.said() // before the read: a peer may be ahead of an older one
 	docs, err := v.read(ctx)
 	if err == nil {
-		err = v.take(docs)
+		err = v.take(docs, said)
 	}
 	r.err, r.gone = err, err != nil && ctx.Err() != nil
 }

@@ -25,8 +25,9 @@ func (v *View) read(ctx context.Context) ([]Document, error) {
 	return docs, err
 }
 
-// take brings the picture up to date with a list of the store. v.reading is held.
-func (v *View) take(docs []Document) error {
+// take brings the picture up to date with a list of the store that was read after peers
+// had said what is in said. v.reading is held.
+func (v *View) take(docs []Document, said map[rhumb.RegionName]word) error {
 	if err := v.checkMesh(docs); err != nil {
 		return err
 	}
@@ -40,11 +41,17 @@ func (v *View) take(docs []Document) error {
 		v.publish(changed)
 	}
 	v.keep()
-	v.setState(StateCurrent, nil)
+	var err error
+	if back = v.missed(said); len(back) > 0 {
+		err = &rhumb.Error{Kind: rhumb.KindForbidden, Err: &toldError{describe(back)}}
+		v.setState(StateWentBack, err, back...)
+	} else {
+		v.setState(StateCurrent, nil)
+	}
 	if len(changed) > 0 {
 		v.tell()
 	}
-	return nil
+	return err
 }
 
 // checkMesh refuses a store of another mesh, and at first one of none.
@@ -140,7 +147,9 @@ func (v *View) publish(changed []Document) {
 func (v *View) note(d Document) {
 	if old, ok := v.seen[d.Key]; ok {
 		v.digest.toggle(old)
+		v.changes -= old.Version
 	}
+	v.changes += d.Version
 	v.seen[d.Key] = d
 	v.digest.toggle(d)
 }
@@ -189,14 +198,19 @@ func (v *View) setState(state ViewState, err error, back ...Problem) {
 		problems = append(problems, Problem{key, v.refused[key].reason})
 	}
 	problems = append(problems, v.shown.Load().dropped...)
-	now := time.Now()
+	now, told := time.Now(), onlyTold(err)
+	seen := v.sightings(back)
 	v.mu.Lock()
 	was := v.status.State
 	if was != state {
 		v.status.Since = now
 	}
-	if state == StateCurrent {
+	if state == StateCurrent || told {
 		v.status.LastRead = now
+	}
+	v.telling = Told{}
+	if state != StateCurrent && !told {
+		v.telling = Told{Since: v.status.Since, Changes: v.changes, Seen: seen}
 	}
 	v.status.State, v.status.Err, v.status.Problems = state, err, problems
 	v.status.Documents, v.status.Digest = len(v.seen), hex.EncodeToString(v.digest[:8])
@@ -207,12 +221,14 @@ func (v *View) setState(state ViewState, err error, back ...Problem) {
 		v.log.Info("configuration store is read", "documents", len(v.seen))
 	case state == StateStoreDown:
 		v.log.Warn("configuration store is down, last good copy stays in force", "err", err)
+	case told:
+		v.log.Error("configuration store went back, as peers have seen more than it has: changes are refused", "err", err)
 	default:
 		v.log.Error("configuration store is refused, last good copy stays in force", "state", state.String(), "err", err)
 	}
 }
 
-// tell calls the subscribers. v.reading is held, v.mu is not.
+// tell calls the subscribers. v.mu is not held.
 func (v *View) tell() {
 	v.mu.Lock()
 	subs := slices.Collect(maps.Keys(v.subs))

@@ -30,6 +30,10 @@ type Config struct {
 	Region Region
 	Policy Policy
 
+	// Documents is what peers tell each other of the mesh's documents. Default: nothing
+	// is told, and what peers tell is not heard.
+	Documents Documents
+
 	// PacketConn is the socket on which links are dialled and accepted. The
 	// manager reads it until Close and does not close it.
 	PacketConn net.PacketConn
@@ -131,6 +135,9 @@ func (c *Config) validate() error {
 	}
 	if c.Resolve == nil {
 		c.Resolve = ResolveUDP
+	}
+	if c.Documents == nil {
+		c.Documents = noDocuments{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

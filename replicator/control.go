@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/region"
 	"github.com/rhumbmq/rhumb/replicator/wire"
@@ -130,6 +131,10 @@ func (c *conn) hear(context.Context) error {
 			c.onPauses(f)
 		case *wire.Want:
 			c.pool.asked(int(f.Connections))
+		case *wire.Seen:
+			if err := c.onSeen(f); err != nil {
+				return err
+			}
 		case *wire.Bye:
 			return &refusal{reason: "the peer says goodbye: " + f.Text}
 		default:
@@ -147,13 +152,18 @@ func readError(err error) error {
 	return err
 }
 
-// speak writes the control stream: announces, pings and pongs.
+// speak writes the control stream: announces, pings and pongs, and with these, once a
+// second at least, what this region has seen of the mesh's documents.
 func (c *conn) speak(ctx context.Context) error {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
 	told := announced{topics: map[rhumb.Topic]announcement{}}
+	var seen *configstore.Told // told last; nil: nothing yet
 	for number := uint64(1); ; {
-		var err error
+		err := c.tellSeen(&seen)
+		if err != nil {
+			return err
+		}
 		select {
 		case <-ctx.Done():
 			return nil

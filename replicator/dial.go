@@ -171,6 +171,7 @@ func (d *dialler) start(ctx, attempts context.Context) {
 		d.twice = d.refused && r.twice
 		d.mu.Unlock()
 		if err != nil {
+			d.link.heardRemoval(err)
 			d.link.failed(err)
 			return
 		}

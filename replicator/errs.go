@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/quic-go/quic-go"
+
+	"github.com/rhumbmq/rhumb/replicator/wire"
 )
 
 // Causes for which this side ends something. They are not faults.
@@ -17,8 +19,8 @@ var (
 	errReplaced   = errors.New("replicator: partition was deleted or created again")
 )
 
-// Codes with which a connection is closed. They are part of the protocol: add
-// only at the end.
+// Codes with which a connection is closed. They are part of the protocol, see package
+// wire: add only at the end.
 const (
 	codeClosing    quic.ApplicationErrorCode = 1 // the process stops
 	codeSuperseded quic.ApplicationErrorCode = 2 // another connection of the same pair is kept
@@ -27,6 +29,7 @@ const (
 	codeStuck      quic.ApplicationErrorCode = 5 // the watchdog gave the connection up
 	codeTwice      quic.ApplicationErrorCode = 6 // as refused: another process of the same region has the link
 	codeEnough     quic.ApplicationErrorCode = 7 // this side takes no more connections of the link
+	codeRemoved                              = quic.ApplicationErrorCode(wire.CloseRemoved)
 )
 
 // refusal is why one side will not have a link with the other. The other side
@@ -35,6 +38,9 @@ type refusal struct {
 	reason string
 	twice  bool // another process of the refused region has the link
 	told   bool // logged by who found it
+	// removed is the evidence where the refused region was removed from the mesh, and
+	// knows the code that says so; else nil.
+	removed *wire.Removed
 }
 
 func refusef(format string, args ...any) error { return &refusal{reason: fmt.Sprintf(format, args...)} }
@@ -56,6 +62,8 @@ func closing(cause error) (quic.ApplicationErrorCode, string) {
 	switch {
 	case errors.As(cause, &r) && r.twice:
 		return codeTwice, r.reason
+	case errors.As(cause, &r) && r.removed != nil:
+		return codeRemoved, r.removed.Reason()
 	case errors.As(cause, &r):
 		return codeRefused, r.reason
 	case errors.As(cause, &b):
@@ -86,6 +94,8 @@ func reading(err error) error {
 		return &refusal{reason: "the peer refuses: " + app.ErrorMessage}
 	case codeTwice:
 		return &refusal{reason: "the peer refuses: " + app.ErrorMessage, twice: true}
+	case codeRemoved:
+		return removedBy(app.ErrorMessage)
 	case codeSuperseded:
 		return errSuperseded
 	case codeClosing:
@@ -101,6 +111,15 @@ var (
 	errEnough    = errors.New("replicator: the link has connections enough")
 	errStuck     = errors.New("replicator: no session of the link makes progress")
 )
+
+// refusedAsRemoved gives the evidence with which a peer refuses this region.
+func refusedAsRemoved(err error) (*wire.Removed, bool) {
+	var r *refusal
+	if !errors.As(err, &r) || r.removed == nil {
+		return nil, false
+	}
+	return r.removed, true
+}
 
 // quiet reports whether an end of a connection is part of normal life.
 func quiet(err error) bool {

@@ -24,9 +24,13 @@ const featureStrands uint64 = 1 << 1
 // mesh over edges that bring those, and do not forward others.
 const featureGone uint64 = 1 << 2
 
+// featureSeen says that a side tells what it has seen of the mesh's documents, and
+// understands the close by which a region learns that it was removed.
+const featureSeen uint64 = 1 << 4
+
 // Features of this version's links. A peer that requires others is refused.
 const (
-	featuresOptional        = featureForward | featureGone | featureCorrect
+	featuresOptional        = featureForward | featureGone | featureCorrect | featureSeen
 	featuresRequired uint64 = 0
 )
 
@@ -178,8 +182,7 @@ func (m *Manager) judge(qc *quic.Conn, theirs *wire.Hello, expected *link) (*lin
 		return nil, refusef("region %s was dialled, region %s answers", expected.name, theirs.Name)
 	}
 	if owner, ok := m.cfg.Policy.Owner(theirs.Number); ok && owner.Gone {
-		return nil, refusef("region %s, number %d, was removed from the mesh at %s: that number is retired, and its process must be stopped",
-			owner.Name, owner.Number, owner.RemovedAt.UTC().Format(time.RFC3339))
+		return nil, refuseRemoved(&owner, theirs)
 	}
 	if err := registered(m.cfg.Policy.Regions(), theirs); err != nil {
 		return nil, err

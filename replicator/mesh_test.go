@@ -54,6 +54,7 @@ type node struct {
 	logs    *logBuffer
 	resolve func(ctx context.Context, peer rhumb.RegionName, addr string) (net.Addr, error)
 	limits  *Limits // nil: those of the mesh
+	docs    Documents
 
 	manager *Manager
 	socket  *simnet.SimConn
@@ -139,7 +140,7 @@ func (n *node) start() {
 		limits = *n.limits
 	}
 	m, err := New(Config{Self: n.self, Boot: n.boot, Region: n.region, Policy: n.policy, PacketConn: n.socket, Certs: n.certs,
-		Resolve: n.resolve, Logger: slog.New(slog.NewTextHandler(n.logs, nil)), Limits: limits, Correction: n.mesh.correction})
+		Resolve: n.resolve, Logger: slog.New(slog.NewTextHandler(n.logs, nil)), Limits: limits, Correction: n.mesh.correction, Documents: n.docs})
 	if err != nil {
 		n.mesh.t.Fatal(err)
 	}

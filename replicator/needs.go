@@ -24,6 +24,20 @@ type Policy interface {
 	Subscribe(fn func()) (cancel func())
 }
 
+// Documents knows what this region has seen of the mesh's documents, and takes what peers
+// say of that: each peer's last word counts. Its methods do not block.
+type Documents interface {
+	// Tell gives what to tell.
+	Tell() configstore.Told
+	// Hear takes what a peer told, the zero value if nothing.
+	Hear(peer rhumb.RegionName, t configstore.Told)
+	// HearRemoval takes a peer's word that this region was removed from the mesh.
+	HearRemoval(configstore.Removal)
+	// HearMember takes it that a peer has a link with this region, so that it does not
+	// say so any more.
+	HearMember(peer rhumb.RegionName)
+}
+
 // Region is what links need of the region: its topics, its log as a source,
 // and its log as a destination.
 type Region interface {

@@ -2,7 +2,7 @@
 // pure: frames to bytes and back over any io.Writer and io.Reader.
 //
 // A link has one control stream, which carries [Hello] first and then [Topic],
-// [Ping], [Pong], [Pauses], [Want] and [Bye], and lanes, which carry sessions: all
+// [Ping], [Pong], [Pauses], [Want], [Seen] and [Bye], and lanes, which carry sessions: all
 // other frames. Frames of one session stay in order because they stay on one lane.
 // Between versions that take several connections a lane is spread over their streams
 // (package strands); the answers on it go back on its base. A connection that joins
@@ -55,10 +55,21 @@
 //	23 close    uint64 session, uint8 code | text
 //	128 pauses  uint16 number | of each: tenant, namespace, int64 ms, by whom; control stream
 //	129 want    uint16 connections; control stream
+//	130 seen    int64 since ms, uint64 changes, uint16 number
+//	            | of each: key, uint64 version, 16 B of the content's hash; control stream
 //
 // *Head* is the first origin offset that may not leave the source yet: what the
 // receiver compares with its watermark to know the lag. *Round* grows with each
 // rewind of a session, so that what was sent before it can be told apart.
+//
+// # Closes
+//
+// A connection that one side will not have is closed with a code and a text for people:
+//
+//	3 refused  the hello is refused
+//	6 twice    as refused: another process of the region has the link
+//	8 removed  as refused: the region was removed from the mesh. The text begins with the
+//	           evidence, see [Removed]. A peer whose hello does not have feature 16 gets 3
 //
 // The batch carries its own CRC and the envelope carries one over itself and the
 // batch's header; the frame has none, since QUIC protects it on its way.

@@ -72,6 +72,8 @@ var examples = []struct {
 		Pool: testPool, Connections: 64}},
 	{"join", &Join{Pool: testPool, Number: 5}},
 	{"want", &Want{Connections: 12}},
+	{"seen", &Seen{Since: 1700000000123, Changes: 4711, List: []Sighting{{Key: "rhumb/v1/regions/eu-west", Version: 7, Sum: testData}, {Key: "rhumb/v1/mesh", Version: 2}}}},
+	{"seen-nothing", &Seen{}},
 	{"pauses", &Pauses{List: []Pause{{Space: rhumb.Space{Tenant: "acme", Namespace: "shop"}, At: 1700000000123, By: "ann"}, {At: 1700000000456, By: "token"}}}},
 	{"gap-skipped", &Skip{Session: 9, Round: 3, Head: 90, Skip: dedup.Skip{From: 4, To: 8, Chain: 0x1122334455667788, Reason: rhumb.ReasonSkipped, By: "ann"}}},
 	{"bye", &Bye{Kind: rhumb.KindForbidden, Text: "region eu belongs to another mesh"}},

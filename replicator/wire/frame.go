@@ -30,6 +30,7 @@ const (
 
 	TypePauses Type = 0x80
 	TypeWant   Type = 0x81
+	TypeSeen   Type = 0x82
 
 	// firstOptional is the first type that a reader which does not know it skips.
 	firstOptional Type = 0x80
@@ -38,7 +39,7 @@ const (
 var typeNames = map[Type]string{
 	TypeHello: "hello", TypeBye: "bye", TypeTopic: "topic", TypePing: "ping", TypePong: "pong", TypeOpen: "open",
 	TypeState: "state", TypeData: "data", TypeSkip: "skip", TypeGap: "gap", TypeConfirm: "confirm",
-	TypeRefuse: "refuse", TypeClose: "close", TypePauses: "pauses", TypeJoin: "join", TypeWant: "want",
+	TypeRefuse: "refuse", TypeClose: "close", TypePauses: "pauses", TypeJoin: "join", TypeWant: "want", TypeSeen: "seen",
 }
 
 // String gives the type's word.
@@ -133,6 +134,8 @@ func newFrame(t Type) Frame {
 		return &Join{}
 	case TypeWant:
 		return &Want{}
+	case TypeSeen:
+		return &Seen{}
 	}
 	return nil
 }

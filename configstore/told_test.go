@@ -1,0 +1,366 @@
+package configstore_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
+)
+
+// settle has a View look at what it heard.
+func settle() {
+	pass(time.Millisecond)
+	synctest.Wait()
+}
+
+// away gives the last good copy of a region that was stopped before the last changes of
+// a mesh, and a region that saw them. The store is then as it was before them.
+func away(t *testing.T, a admin) (behind *configstore.MemoryKeeper, ahead *configstore.View) {
+	behind = &configstore.MemoryKeeper{}
+	openView(t, a.store, behind)
+	old := a.store.Snapshot()
+	a.ok(a.mesh("acme", "n", "us", "eu", "ap"))
+	a.ok(a.tenant("other"))
+	ahead = openView(t, a.store, &configstore.MemoryKeeper{})
+	a.store.Rollback(old)
+	a.refused(ahead.Refresh(t.Context()), rhumb.KindForbidden, "went back")
+	return behind, ahead
+}
+
+func (a admin) cannotWrite(v *configstore.View, is error, words ...string) {
+	a.t.Helper()
+	before := len(a.store.Snapshot())
+	_, err := v.Writer("x").PutTenant(a.t.Context(), "new", func(*configstore.Tenant) error { return nil })
+	a.refused(err, rhumb.KindForbidden, words...)
+	if !errors.Is(err, is) || len(a.store.Snapshot()) != before {
+		a.t.Fatalf("%v; %d documents, were %d", err, len(a.store.Snapshot()), before)
+	}
+}
+
+// TestH8RegionThatWasAwayIsToldThatTheStoreWentBack: its own copy is as old as the store,
+// so it sees nothing; a peer saw more. It says which documents, changes nothing, puts
+// nothing back itself, and is well as soon as the store has them, whatever else is said.
+func TestH8RegionThatWasAwayIsToldThatTheStoreWentBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := small(t)
+		kept, ahead := away(t, a)
+		v := openView(t, a.store, kept)
+		defer run(t, v)()
+		synctest.Wait()
+		if st := v.Status(); st.State != configstore.StateCurrent || !v.Tell().Equal(configstore.Told{}) {
+			t.Fatalf("it sees by itself: %+v", st)
+		}
+		for range 3 { // as often as the peer connects
+			v.Hear("eu", ahead.Tell())
+			settle()
+			st := v.Status()
+			if st.State != configstore.StateWentBack || len(st.Problems) != 2 || st.LastRead.IsZero() ||
+				st.Problems[0].Reason != "region eu has seen version 2, the store has version 1" || st.Problems[1].Reason != "region eu has seen version 1, the store has none" {
+				t.Fatalf("%+v", st)
+			}
+		}
+		a.cannotWrite(v, configstore.ErrWentBack, "namespaces/acme/n: region eu has seen version 2", "tenants/other")
+		if !v.Tell().Equal(configstore.Told{}) {
+			t.Fatal("it repeats what it was told: nobody could take that back")
+		}
+		if done, err := v.Restore(t.Context(), "x", false); err != nil || len(done) != 0 {
+			t.Fatalf("it puts back %v, %v", done, err)
+		}
+		if _, err := ahead.Restore(t.Context(), "x", false); err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		if st := v.Status(); st.State != configstore.StateCurrent || len(st.Problems) != 0 || st.Digest != ahead.Status().Digest {
+			t.Fatalf("after all was put back: %+v", st)
+		}
+		if !ahead.Tell().Equal(configstore.Told{}) {
+			t.Fatalf("the peer goes on telling %+v", ahead.Tell())
+		}
+		a.ok(v.Refresh(t.Context()))
+		if _, err := v.Writer("x").PutTenant(t.Context(), "new", func(*configstore.Tenant) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestToldRegionFollowsTheStoreAllTheSame: it has nothing better, and a store that somebody
+// changed after it went back has the same versions with other content.
+func TestToldRegionFollowsTheStoreAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := small(t)
+		kept, ahead := away(t, a)
+		v := openView(t, a.store, kept)
+		defer run(t, v)()
+		a.ok(a.mesh("acme", "n", "us", "ap")) // version 2 again, by who knew of nothing
+		a.ok(a.tenant("third"))
+		a.refused(ahead.Refresh(t.Context()), rhumb.KindForbidden, "same version with content")
+		v.Hear("eu", ahead.Tell())
+		settle()
+		if n, _ := v.Namespace("acme", "n"); n.Version != 2 {
+			t.Errorf("it has version %d", n.Version)
+		}
+		a.cannotWrite(v, configstore.ErrWentBack, "region eu has seen version 2 with other content than the store has")
+		if _, err := ahead.Restore(t.Context(), "x", false); err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		if n, _ := v.Namespace("acme", "n"); n.Version != 3 || v.Status().State != configstore.StateCurrent || len(v.Edges()) != 6 {
+			t.Fatalf("version %d, %+v", n.Version, v.Status())
+		}
+	})
+}
+
+// TestPeerThatCannotReadTheStore: it has seen more, and cannot say which documents the
+// store lacks; but how much it has seen.
+func TestPeerThatCannotReadTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := small(t)
+		kept, peer := &configstore.MemoryKeeper{}, &configstore.MemoryKeeper{}
+		openView(t, a.store, kept)
+		old := a.store.Snapshot()
+		a.ok(a.tenant("other"))
+		openView(t, a.store, peer)
+		a.store.SetDown(true)
+		blind := openView(t, a.store, peer)
+		said := blind.Tell()
+		if said.Since.IsZero() || said.Changes == 0 || len(said.Seen) != 0 {
+			t.Fatalf("it tells %+v", said)
+		}
+		a.store.SetDown(false)
+		v := openView(t, a.store, kept) // has all
+		defer run(t, v)()
+		v.Hear("eu", said)
+		settle()
+		if st := v.Status(); st.State != configstore.StateCurrent {
+			t.Fatalf("a store that has all went back: %+v", st)
+		}
+		a.store.Rollback(old)
+		again := openView(t, a.store, &configstore.MemoryKeeper{}) // knows what the store has
+		defer run(t, again)()
+		again.Hear("eu", said)
+		settle()
+		a.cannotWrite(again, configstore.ErrWentBack, "changes of the mesh's documents and cannot read the store, which has ")
+		again.Hear("eu", configstore.Told{}) // it can, and finds that nothing is missing
+		settle()
+		if st := again.Status(); st.State != configstore.StateCurrent {
+			t.Fatalf("%+v", st)
+		}
+	})
+}
+
+// TestWordEndsWithWhoSaidIt: of a region that left the mesh nothing counts.
+func TestWordEndsWithWhoSaidIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := small(t)
+		v := openView(t, a.store, &configstore.MemoryKeeper{})
+		defer run(t, v)()
+		lie := configstore.Told{Since: time.Now(), Changes: 1 << 60, Seen: []configstore.Sighting{{Key: configstore.TenantKey("acme"), Version: 99}}}
+		v.Hear("ap", lie)
+		v.Hear("stranger", lie)
+		v.HearRemoval(configstore.Removal{By: "stranger", Name: "us", Number: 1, Version: 99})
+		settle()
+		if st := v.Status(); len(st.Problems) != 1 {
+			t.Fatalf("%+v", st)
+		}
+		if _, err := a.RemoveRegion(t.Context(), "ap", true); err != nil { // as an operator does beside the regions
+			t.Fatal(err)
+		}
+		settle()
+		if st := v.Status(); st.State != configstore.StateCurrent {
+			t.Fatalf("%+v", st)
+		}
+	})
+}
+
+// TestI5RandomWords runs three regions through stores that go back, fall silent and are
+// changed, while each hears what the others say: late, twice, or what was said long ago.
+// In a store that never went back nobody is ever told so. In one that did no region that
+// was told writes. When all has been put back and said, all are current.
+func TestI5RandomWords(t *testing.T) {
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) { randomWords(t, seed) })
+	}
+}
+
+// wordy is the state of randomWords.
+type wordy struct {
+	admin
+	rng      *rand.Rand
+	goesBack bool
+	names    []rhumb.RegionName
+	views    []*configstore.View
+	stops    []func()
+	keepers  []*configstore.MemoryKeeper
+	backup   map[string]configstore.Document
+	late     []func() // what was said once
+}
+
+func (w *wordy) open(i int) {
+	w.views[i] = openView(w.t, w.store, w.keepers[i])
+	w.stops[i] = run(w.t, w.views[i])
+}
+
+// step does one thing at random.
+func (w *wordy) step() {
+	i, j := w.rng.IntN(3), w.rng.IntN(3)
+	switch w.rng.IntN(9) {
+	case 0:
+		w.backup = w.store.Snapshot()
+	case 1:
+		if w.goesBack {
+			w.store.Rollback(w.backup)
+		}
+	case 2:
+		w.stops[i]()
+		w.open(i)
+	case 3:
+		w.store.SetDown(w.rng.IntN(2) == 0)
+	case 4, 5:
+		word := w.views[i].Tell()
+		hear := func() {
+			if i != j {
+				w.views[j].Hear(w.names[i], word)
+			}
+		}
+		hear()
+		w.late = append(w.late, hear)
+	case 6:
+		if len(w.late) > 0 {
+			w.late[w.rng.IntN(len(w.late))]()
+		}
+	default:
+		_, err := w.views[i].Writer("region").PutNamespace(w.t.Context(), "acme", "n", func(n *configstore.Namespace) error {
+			n.Topology = &configstore.Topology{FullMesh: w.names[:w.rng.IntN(4)]}
+			return nil
+		})
+		if errors.Is(err, configstore.ErrWentBack) && !w.goesBack {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func randomWords(t *testing.T, seed uint64) {
+	w := &wordy{admin: small(t), rng: rand.New(rand.NewPCG(seed, 3)), goesBack: seed%2 == 0, names: []rhumb.RegionName{"us", "eu", "ap"},
+		views: make([]*configstore.View, 3), stops: make([]func(), 3), keepers: make([]*configstore.MemoryKeeper, 3)}
+	for i := range w.names {
+		w.keepers[i] = &configstore.MemoryKeeper{}
+		w.open(i)
+	}
+	w.backup = w.store.Snapshot()
+	for range 80 {
+		w.step()
+		if w.rng.IntN(2) == 0 {
+			pass(time.Duration(w.rng.IntN(7000)) * time.Millisecond)
+			synctest.Wait()
+		}
+		for _, v := range w.views {
+			if st := v.Status(); st.State == configstore.StateWentBack && !w.goesBack {
+				t.Fatalf("seed %d: %+v", seed, st)
+			}
+		}
+	}
+	w.store.SetDown(false)
+	for range 2 {
+		for i, v := range w.views {
+			if _, err := v.Restore(t.Context(), "operator", false); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			for j, other := range w.views {
+				if i != j {
+					other.Hear(w.names[i], v.Tell())
+				}
+			}
+		}
+		pass(10 * time.Second)
+		synctest.Wait()
+	}
+	for i, v := range w.views {
+		if st := v.Status(); st.State != configstore.StateCurrent || st.Digest != w.views[0].Status().Digest {
+			t.Fatalf("seed %d: region %d: %+v", seed, i, st)
+		}
+		w.stops[i]()
+	}
+}
+
+// moves gives a region another address.
+func (a admin) moves(name rhumb.RegionName, geo string) error {
+	_, err := a.UpdateRegion(a.t.Context(), name, func(r *configstore.Region) error {
+		r.Geo = []string{geo}
+		return nil
+	})
+	return err
+}
+
+// TestRemovalIsProved: the highest version counts, whoever names it and how many say
+// otherwise; without a store, too. It is withdrawn by who said it.
+func TestRemovalIsProved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := small(t)
+		v := openView(t, a.store, &configstore.MemoryKeeper{})
+		defer run(t, v)()
+		us, _ := v.Region("us")
+		says := func(by rhumb.RegionName, version uint64) {
+			v.HearRemoval(configstore.Removal{By: by, Name: "us", Number: us.Number, Version: version, At: time.Now()})
+			settle()
+		}
+		is := func(what string, by rhumb.RegionName) {
+			t.Helper()
+			if r, ok := v.Removal(); ok != (by != "") || r.By != by {
+				t.Fatalf("%s: %+v, %t", what, r, ok)
+			}
+		}
+		a.ok(a.moves("us", "us.example:1")) // its document gets versions that a stale word does not reach
+		a.ok(a.moves("us", "us.example:2"))
+		settle()
+		us, _ = v.Region("us")
+		says("eu", us.Version-1)
+		is("an older document", "")
+		if st := v.Status(); st.State != configstore.StateCurrent {
+			t.Fatalf("%+v", st)
+		}
+		says("eu", us.Version)
+		is("the same version with other content", "eu")
+		says("ap", us.Version+4)
+		is("two who say so", "ap")
+		says("eu", us.Version+4)
+		if st := v.Status(); len(st.Problems) != 1 || !strings.HasPrefix(st.Problems[0].Reason, "regions ap and eu have seen version ") {
+			t.Fatalf("%+v", st)
+		}
+		is("two who say the same", "ap")
+		says("eu", us.Version)
+		if st := v.Status(); st.State != configstore.StateWentBack || !slices.ContainsFunc(st.Problems, func(p configstore.Problem) bool {
+			return p.Key == configstore.RegionKey("us") && strings.Contains(p.Reason, "by which region us, number 1, was removed")
+		}) {
+			t.Fatalf("%+v", st)
+		}
+		a.cannotWrite(v, configstore.ErrRemoved, "region us, number 1, left the mesh", "says region ap")
+		v.HearMember("ap")
+		is("one who takes it for a region", "eu")
+		v.HearMember("eu")
+		is("both take it for a region", "")
+		settle()
+		if st := v.Status(); st.State != configstore.StateCurrent {
+			t.Fatalf("%+v", st)
+		}
+		a.store.SetDown(true)
+		says("eu", us.Version+1)
+		is("without a store", "eu")
+		a.cannotWrite(v, configstore.ErrRemoved)
+		a.store.SetDown(false)
+		if _, err := a.RemoveRegion(t.Context(), "us", true); err != nil {
+			t.Fatal(err)
+		}
+		pass(10 * time.Second)
+		synctest.Wait()
+		is("its own documents say so", "")
+		if o, _ := v.Owner(us.Number); !o.Gone || o.Version != us.Version+1 || v.Status().State != configstore.StateCurrent {
+			t.Fatalf("%+v, %+v", o, v.Status())
+		}
+	})
+}
