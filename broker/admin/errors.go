@@ -81,7 +81,7 @@ func nextStepOf(err error) string {
 	k, text := rhumb.KindOf(err), err.Error()
 	switch {
 	case errors.Is(err, configstore.ErrWentBack):
-		return "see 'rhumb config status', and put what this region has back with 'rhumb config restore'"
+		return "see 'rhumb config status', and put back what regions have seen with 'rhumb config restore'"
 	case k == rhumb.KindUnavailable && strings.Contains(text, "configstore: "):
 		return "try again when the configuration store answers, as 'rhumb config status' tells: until then what is known of it stays in force"
 	case errors.Is(err, region.ErrPartitionLimit):

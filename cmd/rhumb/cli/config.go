@@ -136,7 +136,7 @@ func configRestore(a *asking) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{Use: "restore", Short: "Put back into the configuration store what regions have seen and it lost", Long: configRestoreLong, Args: exactly(0, "none"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			all := []api.ConfigRestore{}
+			all, told := []api.ConfigRestore{}, []string{}
 			code, found := exitDone, 0
 			err := a.each(c, func(name rhumb.RegionName, conn *client.Client, err error) error {
 				var done api.ConfigRestore
@@ -156,6 +156,9 @@ func configRestore(a *asking) *cobra.Command {
 				}
 				found += len(done.Restored)
 				all = append(all, done)
+				if len(done.Restored) == 0 {
+					told = append(told, toldOnly(c.Context(), conn)...)
+				}
 				return nil
 			})
 			if err == nil {
@@ -167,6 +170,9 @@ func configRestore(a *asking) *cobra.Command {
 			case found > 0 && !yes:
 				fmt.Fprintln(c.ErrOrStderr(), "rhumb: nothing was changed: say --yes to do it")
 				code = max(code, exitFailed)
+			case found == 0 && len(told) > 0:
+				fmt.Fprintf(c.ErrOrStderr(), "rhumb: %s\nrhumb: only a region that has seen it can put it back: say it again when it answers\n", strings.Join(told, "\nrhumb: "))
+				code = max(code, exitFailed)
 			case found == 0 && code == exitDone:
 				fmt.Fprintln(c.ErrOrStderr(), "rhumb: the store has all that these regions have seen: nothing to do")
 			}
@@ -177,6 +183,16 @@ func configRestore(a *asking) *cobra.Command {
 		}}
 	c.Flags().BoolVar(&yes, "yes", false, "do it")
 	return c
+}
+
+// toldOnly says of a region that has nothing to put back what others have seen, as they
+// told it, and the store lacks.
+func toldOnly(ctx context.Context, conn *client.Client) []string {
+	st, err := conn.ConfigStatus(ctx)
+	if err != nil || st.State != configstore.StateWentBack.String() {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: %s", st.Region, st.Error)}
 }
 
 func restoreTable(w io.Writer, all []api.ConfigRestore) {

@@ -31,6 +31,9 @@ type regionAnswer struct {
 	CaughtUp bool             `json:"caught_up"`
 	Sources  []sourceProgress `json:"sources"`
 	Drain    *api.Drain       `json:"drain,omitzero"` // of a region that takes no producers and answers
+	// Problems are what the region, if it answers, says is not right between it and the
+	// mesh's documents.
+	Problems []api.Problem `json:"problems,omitempty"`
 }
 
 // sourceProgress is how far a region is behind one of its sources. -1: not known.
@@ -115,10 +118,8 @@ func (w *regionWork) progress(ctx context.Context, name rhumb.RegionName) (a reg
 	}
 	a.Sources, a.CaughtUp = []sourceProgress{}, !a.JoinedAt.IsZero()
 	for _, e := range entries {
-		if e.Name == name && (a.State == configstore.RegionDraining || a.State == configstore.RegionDrained) {
-			if info, err := w.info(ctx, e); err == nil {
-				a.Drain = info.Drain
-			}
+		if e.Name == name && !a.JoinedAt.IsZero() {
+			w.itself(ctx, e, &a)
 		}
 		if !slices.ContainsFunc(edges, func(x api.Edge) bool { return x.From == e.Name && x.To == name }) {
 			continue
@@ -129,6 +130,22 @@ func (w *regionWork) progress(ctx context.Context, name rhumb.RegionName) (a reg
 	}
 	a.CaughtUp = a.CaughtUp && brought(a.Sources)
 	return a, nil
+}
+
+// itself asks the region what it says of itself, and leaves it if it does not answer.
+func (w *regionWork) itself(ctx context.Context, e api.RegionEntry, a *regionAnswer) {
+	info, err := w.info(ctx, e)
+	if err != nil {
+		return
+	}
+	if a.State == configstore.RegionDraining || a.State == configstore.RegionDrained {
+		a.Drain = info.Drain
+	}
+	for _, p := range info.Health.Problems {
+		if p.Part == "registration" || p.Part == "configuration store" {
+			a.Problems = append(a.Problems, p)
+		}
+	}
 }
 
 // brought reports whether each life that a source leaves to another one is sent by one.
@@ -161,7 +178,7 @@ func (w *regionWork) source(ctx context.Context, from api.RegionEntry, to rhumb.
 	}
 	i := slices.IndexFunc(links, func(l api.Link) bool { return l.Peer == to })
 	if i < 0 {
-		s.Error = "it does not know the region yet"
+		s.Error = "it has no link to the region: it does not know it yet, or knows that it was removed"
 		return s
 	}
 	s.take(&links[i])
@@ -306,6 +323,9 @@ func regionTable(out io.Writer, a regionAnswer) {
 	fmt.Fprintf(out, "data directory %s, rebuilt %d times\n", dataText(a.DataUUID), a.Rebuilds)
 	for _, f := range a.Former {
 		fmt.Fprintf(out, "number %d until %s\n", f.Number, f.RemovedAt.UTC().Format(time.RFC3339))
+	}
+	for _, p := range a.Problems {
+		fmt.Fprintf(out, "%s: %s: %s\n", p.Part, p.State, p.Message)
 	}
 	if len(a.Sources) == 0 {
 		fmt.Fprintln(out, "no edge leads to it")

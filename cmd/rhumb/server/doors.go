@@ -42,7 +42,7 @@ func (s *Server) openLinks(context.Context) error {
 	m, err := replicator.New(replicator.Config{
 		Self: replicator.Identity{Mesh: mesh, Name: s.cfg.Region.Name, Number: s.room.self.Number, Data: data},
 		Boot: s.boot, Software: version.Get().Short(),
-		Region: s.room.region, Policy: vias{s.room.view, s.cfg.Links}, PacketConn: s.in.udp[l.Name], Resolve: s.resolve,
+		Region: s.room.region, Policy: vias{s.room.view, s.cfg.Links}, Documents: s.room.view, PacketConn: s.in.udp[l.Name], Resolve: s.resolve,
 		Certs: s.in.certs[l.Name], Correction: corrections(s.cfg.Links),
 		Logger: s.opts.Logger, // it adds the region's name itself
 		Limits: replicator.Limits{

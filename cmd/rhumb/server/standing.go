@@ -64,10 +64,17 @@ func (s *Server) removedError(data rhumb.UUID) error {
 		configstore.ErrRemoved, o.Name, o.Number, o.RemovedAt.UTC().Format(time.RFC3339), s.cfg.DataDir, o.Name)
 }
 
-// removed says that this process's region was removed from the mesh; nil if not.
+// removed says that this process's region was removed from the mesh, as the documents
+// here say or those of a peer; nil if not.
 func (s *Server) removed() error {
 	if o, ok := s.room.view.Owner(s.room.self.Number); ok && o.Gone {
 		return s.removedError(o.DataUUID)
+	}
+	if r, ok := s.room.view.Removal(); ok {
+		return rhumb.Errorf(rhumb.KindForbidden, "%w: region %s, number %d, left the mesh at %s, says region %s, which takes nothing from here any more: it has seen version %d of its document, "+
+			"and the configuration store that this region reads is older. Its data stays in %s, and can be read. If it is so, stop this process; "+
+			"if not, put the store right: 'rhumb config status --region %s' and 'rhumb config restore' say what was seen there",
+			configstore.ErrRemoved, r.Name, r.Number, r.At.UTC().Format(time.RFC3339), r.By, r.Version, s.cfg.DataDir, r.By)
 	}
 	return nil
 }
@@ -112,10 +119,7 @@ func (s *Server) followStanding(ctx context.Context) error {
 	told, trusted := "", &trust{}
 	for {
 		s.applyStanding()
-		if err := s.removed(); err != nil && told != err.Error() {
-			told = err.Error()
-			s.log.Error("this region was removed from the mesh; stop it", "err", err)
-		}
+		told = s.logRemoved(told)
 		s.noteDrained(ctx)
 		s.noteTrust(ctx, trusted)
 		select {
@@ -125,6 +129,21 @@ func (s *Server) followStanding(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// logRemoved logs that this region was removed, or that it was not after all, and gives
+// what was logged last: "" if nothing.
+func (s *Server) logRemoved(told string) string {
+	switch err := s.removed(); {
+	case err == nil && told == "":
+	case err == nil:
+		s.log.Info("this region is in the mesh after all, and takes producers again")
+		return ""
+	case told != err.Error():
+		s.log.Error("this region was removed from the mesh; stop it", "err", err)
+		return err.Error()
+	}
+	return told
 }
 
 // noteDrained tells the mesh that nothing is left to send, if so.
@@ -147,6 +166,10 @@ func (s *Server) noteDrained(ctx context.Context) {
 // the latter.
 func (s *Server) standingProblems(problem func(part, state, format string, args ...any)) (removed bool) {
 	if err := s.removed(); err != nil {
+		if _, told := s.room.view.Removal(); told {
+			problem("registration", "removed", "%v", err) // it says what to do
+			return true
+		}
 		problem("registration", "removed", "%v; stop this process", err)
 		return true
 	}

@@ -99,3 +99,53 @@ func TestRemovedRegionSaysSo(t *testing.T) {
 		}
 	}
 }
+
+// TestRegionThatPeersKnowToBeRemoved: its own configuration store does not say so, since
+// it went back. It takes no producers and changes nothing, keeps its data readable, says
+// who says so and what to do, and is back when that peer takes it for a region again.
+func TestRegionThatPeersKnowToBeRemoved(t *testing.T) {
+	f := start(t, configure(t))
+	f.produce(f.client(f.kafka()), "orders", "before")
+	view, self := f.server.room.view, f.server.room.self
+	if _, err := view.Writer("test").AddRegion(f.ctx(), configstore.Region{Name: "eu"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	ready := func(want int) func() bool {
+		return func() bool {
+			code, _ := get("http://"+f.admin()+"/readyz", "")
+			return code == want
+		}
+	}
+	published := []string{"before"}
+	publish := func() error {
+		err := f.client(f.kafka()).ProduceSync(f.ctx(), &kgo.Record{Topic: "orders", Value: []byte("after")}).FirstErr()
+		if err == nil {
+			published = append(published, "after")
+		}
+		return err
+	}
+	evidence := configstore.Removal{By: "eu", Name: "us", Number: self.Number, Version: self.Version + 7, At: self.UpdatedAt}
+	for range 2 {
+		view.HearRemoval(evidence)
+		until(t, "it is not ready", ready(http.StatusServiceUnavailable))
+		until(t, "it takes no producers", func() bool { return errors.Is(publish(), kerr.PolicyViolation) })
+		_, err := view.Writer("test").PutTenant(f.ctx(), "acme", func(*configstore.Tenant) error { return nil })
+		if !errors.Is(err, configstore.ErrRemoved) || !strings.Contains(err.Error(), "says region eu") {
+			t.Errorf("a change: %v", err)
+		}
+		_, text := get("http://"+f.admin()+"/admin/v1/region", "")
+		for _, want := range []string{`"state":"removed"`, "says region eu", "rhumb config status --region eu", `"state":"store went back"`} {
+			if !strings.Contains(text, want) {
+				t.Errorf("its health has no %s: %s", want, text)
+			}
+		}
+		f.consume(f.kafka(), "orders", published...)
+		view.HearMember("eu")
+		until(t, "it is ready again", ready(http.StatusOK))
+		until(t, "it takes producers again", func() bool { return publish() == nil })
+	}
+	until(t, "both are logged", func() bool {
+		text := f.log.String()
+		return strings.Count(text, "this region was removed from the mesh") == 2 && strings.Count(text, "in the mesh after all") == 2
+	})
+}
