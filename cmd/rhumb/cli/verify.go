@@ -23,6 +23,10 @@ yet are late, which is shown and is no difference; --wait waits for them. Record
 to a region, over no relay either, are not compared, which is said. What retention dropped, what lies before
 an edge's start and what a gap record covers is counted and explained.
 
+Where edges go one way only, as in a fan-in, name a source and the destination: 0 says that the destination holds what
+the source published, and of the source's own copy nothing more is asked. The order of the two means nothing. Two
+sources of a fan-in hold nothing in common: that is 2, also for topics that are named.
+
 A region that was rebuilt after its disk was lost gets back what the others have of its earlier lives, where an edge
 leads from them to it. Until all of it is there, and for good where none leads or where a region was restored from an
 old copy, the result is "incomplete", with the number of records (-o json: "alone"), until retention has dropped

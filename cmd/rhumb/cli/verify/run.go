@@ -82,14 +82,27 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return Report{}, err
 	}
 	if len(topics) == 0 {
-		r.report.problem("", "there is no topic in a namespace that flows between %s and %s: name the topics to compare", r.names[0], r.names[1])
+		r.report.problem("", "there is no topic in a namespace that flows between %s and %s, or to both from a third region: compare a region with one that it sends to, as 'rhumb topology show' has it", r.names[0], r.names[1])
 	}
 	for _, t := range topics {
 		if err := r.topic(ctx, t); err != nil {
 			return r.report, err
 		}
+		r.unrelated(t.name)
 	}
 	return r.report, nil
+}
+
+// unrelated tells of a topic that holds records in one of the regions or both, none of
+// which any edge brings to the other, as between two sources of a fan-in: that proves
+// nothing.
+func (r *runner) unrelated(t rhumb.Topic) {
+	of := slices.DeleteFunc(slices.Clone(r.report.Origins), func(o Origin) bool { return o.Topic != t.String() })
+	if len(of) == 0 || r.shared(t) || slices.ContainsFunc(of, func(o Origin) bool { return o.NoEdgeTo == "" }) {
+		return
+	}
+	r.report.problem(t.String(), "no edge leads between %s and %s, or to both from a third region, so that nothing of it is compared: compare a region with one that it sends to, as 'rhumb topology show' has it",
+		r.names[0], r.names[1])
 }
 
 type runner struct {

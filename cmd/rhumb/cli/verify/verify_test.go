@@ -352,6 +352,23 @@ func TestOneWayEdgeIsNotComparedBack(t *testing.T) {
 	want(t, r, Equal, "origin us equal", "skipped", "no edge brings records of")
 }
 
+// Two sources of a fan-in have nothing in common: that none of it is compared is no
+// equality, which a script would take it for, whether topics are named or not. A source
+// that has published nothing is another thing.
+func TestSourcesOfAFanInProveNothing(t *testing.T) {
+	m := newMesh(t)
+	e := func(from, to rhumb.RegionName) admin.Edge {
+		return admin.Edge{Tenant: "public", Namespace: "default", From: from, To: to}
+	}
+	m.us.SetMesh(nil, []admin.Edge{e("us", "ap"), e("eu", "ap")})
+	want(t, m.verify(t, topic("t")), Equal) // empty in both
+	publish(m.us, 2)
+	want(t, m.verify(t, topic("t")), Unknown, "origin us skipped", "no edge leads between us and eu, or to both from a third region")
+	want(t, m.verify(t), Unknown, "compare a region with one that it sends to")
+	m.us.SetMesh(nil, []admin.Edge{e("eu", "us")})
+	want(t, m.verify(t, topic("t")), Equal, "origin us skipped")
+}
+
 // What came while an edge was there is compared; what was published after the edge
 // went is not on its way, whoever holds it.
 func TestWhatNoEdgeCarriesIsNotLate(t *testing.T) {
