@@ -117,7 +117,7 @@ func (c *Config) tls() (*tls.Config, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 	if err != nil {
-		return nil, rhumb.Errorf(rhumb.KindInvalid, "client certificate %s with key %s: %w", c.Cert, c.Key, err)
+		return nil, rhumb.Errorf(rhumb.KindInvalid, "client certificate %s with key %s: %w; RHUMB_CERT and RHUMB_KEY name the two files of one client, as 'rhumb certs issue NAME --client' makes them", c.Cert, c.Key, err)
 	}
 	out.Certificates = []tls.Certificate{pair}
 	return out, nil
@@ -183,11 +183,14 @@ func (c *Client) unreachable(ctx context.Context, method string, err error) erro
 	hint := "is the region running, and is this its address?"
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &authority):
 		hint = "RHUMB_CACERT names the file of the CA that signed the server's certificate, such as certs/ca.crt"
 	case errors.As(err, &host):
 		hint = "ask under a name that is in the certificate, or issue it again with 'rhumb certs issue NAME --host'"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		hint = "the region needs another certificate, 'rhumb certs issue NAME --force', which it takes while it runs, or the clock here is wrong"
 	case strings.Contains(err.Error(), "remote error: tls:"):
 		hint = "it takes no such connection: see RHUMB_CERT and RHUMB_CACERT with 'rhumb certs show'"
 	case strings.Contains(err.Error(), "HTTP response to HTTPS client"):

@@ -1,15 +1,24 @@
 package client_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"io"
+	"log"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/broker/admin/admintest"
@@ -120,6 +129,41 @@ func TestTLSAndToken(t *testing.T) {
 	}
 	if _, err := dial(t, client.Config{URL: web.URL, Token: "secret"}).Region(t.Context()); rhumb.KindOf(err) != rhumb.KindUnavailable {
 		t.Errorf("unknown authority: %v", err)
+	}
+}
+
+// A certificate of the server that has ended is no region that is down: another one
+// helps. Files that are no client's certificate are named with where they are from.
+func TestEndedCertificatesSayWhatToDo(t *testing.T) {
+	s, err := admin.New(admintest.New("us", 1).Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
+	der, err := x509.CreateCertificate(rand.Reader, ended, ended, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewUnstartedServer(s.Handler())
+	web.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	web.Config.ErrorLog = log.New(io.Discard, "", 0)
+	web.StartTLS()
+	t.Cleanup(web.Close)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = dial(t, client.Config{URL: web.URL, CACert: ca}).Region(t.Context())
+	if rhumb.KindOf(err) != rhumb.KindUnavailable || !strings.Contains(err.Error(), "rhumb certs issue") || strings.Contains(err.Error(), "is the region running") {
+		t.Errorf("ended: %v", err)
+	}
+	if _, err := client.New(client.Config{URL: web.URL, Cert: ca, Key: ca}); err == nil || !strings.Contains(err.Error(), "RHUMB_KEY") {
+		t.Errorf("no pair: %v", err)
 	}
 }
 

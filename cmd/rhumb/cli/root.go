@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -39,6 +42,10 @@ func Run(ctx context.Context, root *cobra.Command, args []string, errOut io.Writ
 	if c, _, err := root.Find([]string{"completion"}); err == nil && c.RunE == nil {
 		c.RunE = helpOnly // with it cobra looks at arguments: a shell that it does not know is refused
 	}
+	root.InitDefaultHelpCmd()
+	if c, _, err := root.Find([]string{"help"}); err == nil {
+		c.Run, c.RunE = nil, helpOf
+	}
 	finish := func() {}
 	defer func() { finish() }()
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) (err error) {
@@ -54,7 +61,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, errOut io.Writ
 		return told.code
 	}
 	if cmd == root || cmd.HasSubCommands() {
-		err = usage(cmd, noCommand(err))
+		err = usage(cmd, noCommand(cmd, err))
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "interrupted") {
 		err = fmt.Errorf("interrupted: %w", err)
@@ -78,12 +85,47 @@ func tell(out io.Writer, err error) {
 // command: it is why the flag is not known.
 func flagRefused(c *cobra.Command, err error) error {
 	if words := c.Flags().Args(); c.HasSubCommands() && len(words) > 0 {
-		err = fmt.Errorf("unknown command %q for %q", words[0], c.CommandPath())
-		if like := c.SuggestionsFor(words[0]); len(like) > 0 {
-			err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(like, " or "))
-		}
+		return usage(c, unknownCommand(c, words[0]))
+	}
+	if name, is := strings.CutPrefix(err.Error(), "unknown flag: --"); is {
+		err = didYouMean(err, "--"+name, func(yield func(string) bool) {
+			c.Flags().VisitAll(func(f *pflag.Flag) { yield("--" + f.Name) })
+		})
 	}
 	return usage(c, err)
+}
+
+// unknownCommand refuses a word that is no command below c.
+func unknownCommand(c *cobra.Command, word string) error {
+	return didYouMean(fmt.Errorf("unknown command %q for %q", word, c.CommandPath()), word, func(yield func(string) bool) {
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() && !yield(sub.Name()) {
+				return
+			}
+		}
+	})
+}
+
+// didYouMean ends a refusal of a word with those of the known ones that are like it.
+func didYouMean(err error, word string, known iter.Seq[string]) error {
+	if like := nearest.Names(word, known); len(like) > 0 {
+		return fmt.Errorf("%w: did you mean %s?", err, strings.Join(like, " or "))
+	}
+	return err
+}
+
+// helpOf is "rhumb help": of words that are no command it says so, which cobra's own
+// takes for done.
+func helpOf(c *cobra.Command, words []string) error {
+	found, rest, err := c.Root().Find(words)
+	switch {
+	case found == nil || err != nil:
+		return usage(c.Root(), unknownCommand(c.Root(), words[0]))
+	case len(rest) > 0 && found.HasSubCommands():
+		return usage(found, unknownCommand(found, rest[0]))
+	}
+	found.InitDefaultHelpFlag()
+	return found.Help()
 }
 
 // limitTime gives a command that has --timeout that long.
@@ -101,13 +143,14 @@ func limitTime(c *cobra.Command) (finish func(), err error) {
 	return cancel, nil
 }
 
-// noCommand puts cobra's refusal of a command, with what it suggests, on one line.
-func noCommand(err error) error {
-	what, suggested, found := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
-	if !found {
+// noCommand makes one line of cobra's refusal of a command, with what may have been
+// meant.
+func noCommand(c *cobra.Command, err error) error {
+	word, _, is := strings.Cut(strings.TrimPrefix(err.Error(), "unknown command \""), "\" for ")
+	if !is || !strings.HasPrefix(err.Error(), "unknown command") {
 		return err
 	}
-	return fmt.Errorf("%s: did you mean %s?", what, strings.Join(strings.Fields(suggested), " or "))
+	return unknownCommand(c, word)
 }
 
 // sentence mends joints of texts that were made apart from each other.
