@@ -15,7 +15,7 @@ import (
 
 // settle has a View look at what it heard.
 func settle() {
-	pass(time.Millisecond)
+	pass(2 * time.Second)
 	synctest.Wait()
 }
 
@@ -150,6 +150,30 @@ func TestPeerThatCannotReadTheStore(t *testing.T) {
 		settle()
 		if st := again.Status(); st.State != configstore.StateCurrent {
 			t.Fatalf("%+v", st)
+		}
+	})
+}
+
+// TestTalkativePeerCostsLittle: one that says something else a thousand times a second has
+// the store read once in that time, and what it said last counts.
+func TestTalkativePeerCostsLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := small(t)
+		s := &countingStore{Store: a.store}
+		v := openView(t, s, &configstore.MemoryKeeper{})
+		defer run(t, v)()
+		synctest.Wait()
+		before := s.lists.Load()
+		for i := range 10_000 {
+			v.Hear("eu", configstore.Told{Since: time.Now(), Changes: uint64(10_000 - i)})
+			pass(time.Millisecond)
+		}
+		if n := s.lists.Load() - before; n > 14 { // two of them by time
+			t.Errorf("the store is read %d times in 10 s", n)
+		}
+		settle()
+		if st := v.Status(); st.State != configstore.StateCurrent {
+			t.Errorf("%+v", st)
 		}
 	})
 }

@@ -14,6 +14,10 @@ type told struct {
 	wake chan struct{} // capacity 1: the last word counts
 }
 
+// heardPause is the least between two reads for what peers say: a peer that says
+// something else all the time costs no more.
+const heardPause = time.Second
+
 // Run follows the store until ctx ends; then it returns nil.
 func (v *View) Run(ctx context.Context) error {
 	said := told{wake: make(chan struct{}, 1)}
@@ -23,6 +27,8 @@ func (v *View) Run(ctx context.Context) error {
 	tick := time.NewTicker(v.cfg.RereadEvery)
 	defer tick.Stop()
 	missed := false // a read by time found what the watch has not told of yet
+	var heardAt time.Time
+	var due <-chan time.Time // what peers said is compared then; nil: nothing waits
 	for {
 		select {
 		case <-ctx.Done():
@@ -35,6 +41,12 @@ func (v *View) Run(ctx context.Context) error {
 			_ = v.Refresh(ctx) // the status has the error
 			continue
 		case <-v.heard:
+			if due == nil {
+				due = time.After(time.Until(heardAt.Add(heardPause)))
+			}
+			continue
+		case heardAt = <-due:
+			due = nil
 			_ = v.Refresh(ctx)
 			continue
 		case <-tick.C:
