@@ -37,7 +37,12 @@ func nextRead(asked, got, most int, complete bool) int {
 
 // glance looks at the log if it grew. A session that is far behind may perform for hours,
 // and while it holds the partition nobody else tells other links that there is more for them.
+// One that has just ended leaves what came to who wakes the flow: it would have seen it,
+// and sent nothing of it.
 func (s *sending) glance(ctx context.Context) error {
+	if !s.flow.machine.Status().State.Open() {
+		return nil
+	}
 	select {
 	case <-s.waiter.C:
 	default:

@@ -94,3 +94,23 @@ func TestG43GrowthWakesEveryLinkWhileOthersHaveTheBudget(t *testing.T) {
 		ms.until("eu has the last records", 3*time.Second, copied)
 	})
 }
+
+// TestRecordThatComesAsTheSessionEnds: it comes at the very moment at which the session has
+// been idle for long enough. Whoever is first, it does not wait for the next record.
+func TestRecordThatComesAsTheSessionEnds(t *testing.T) {
+	inBubble(t, short, usEu, func(ms *mesh) {
+		us, eu := ms.nodes["us"], ms.nodes["eu"]
+		us.create(orders, 1)
+		ms.start()
+		ms.until("linked", 5*time.Second, func() bool { return ms.linked("us", "eu") })
+		ms.until("topic", 5*time.Second, func() bool { return len(eu.region.Topics()) == 1 })
+		for n := range 300 {
+			us.produce(orders, 0, 1, 100)
+			ms.pass(defaultIdle / 2)
+			if !copied(us, eu, orders, 0) {
+				ms.t.Fatalf("record %d is not there %s later: %+v", n, defaultIdle/2, us.flow("eu"))
+			}
+			ms.pass(defaultIdle / 2)
+		}
+	})
+}
