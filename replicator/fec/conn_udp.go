@@ -13,7 +13,7 @@ import (
 
 func newConn(s *Socket) net.PacketConn {
 	if udp, ok := s.raw.(*net.UDPConn); ok {
-		return &udpConn{UDPConn: udp, s: s, batch: ipv4.NewPacketConn(udp)}
+		return newUDPConn(s, udp)
 	}
 	return &plainConn{PacketConn: s.raw, s: s}
 }
@@ -40,61 +40,55 @@ type udpConn struct {
 	s     *Socket
 	batch *ipv4.PacketConn
 	queue queue
-	parts [maxBatch][2][]byte // where packets of a batch are read to
-	mine  [maxBatch][][]byte  // the caller's, meanwhile
-	tails [maxBatch][maxDatagram]byte
-	whole [maxDatagram]byte
+	rows  rows
 }
 
-// maxBatch bounds the packets that are read at once.
-const maxBatch = 32
+func newUDPConn(s *Socket, udp *net.UDPConn) *udpConn {
+	c := &udpConn{UDPConn: udp, s: s, batch: ipv4.NewPacketConn(udp)}
+	c.rows.init(askRows(udp))
+	return c
+}
 
-// ReadBatch fills messages with what QUIC is to see. It has the signature of
+// ReadBatch fills messages with what QUIC is to see, at least one. It has the signature of
 // [ipv4.PacketConn.ReadBatch], which serves IPv6 sockets as well.
 func (c *udpConn) ReadBatch(ms []ipv4.Message, flags int) (int, error) {
 	for {
-		if n := c.drain(ms); n > 0 {
+		n := c.drain(ms)
+		for n < len(ms) {
+			d, ok := c.rows.next()
+			if !ok {
+				break
+			}
+			if c.give(&ms[n], &d) {
+				n++
+			}
+			n += c.drain(ms[n:])
+		}
+		if n > 0 || len(ms) == 0 {
 			return n, nil
 		}
-		ms := ms[:min(len(ms), maxBatch)]
-		n, err := c.read(ms, flags)
-		if err != nil || n <= 0 {
-			return n, err
-		}
-		kept := 0
-		for i := range ms[:n] {
-			m := &ms[i]
-			if m.N > 0 && isPacket(m.Buffers[0]) {
-				if !c.unwrap(m, c.tails[i][:]) {
-					continue
-				}
-			} else if m.N > len(m.Buffers[0]) { // QUIC makes none as long
-				continue
-			}
-			if kept != i {
-				move(&ms[kept], &ms[i])
-			}
-			kept++
-		}
-		if kept += c.drain(ms[kept:]); kept > 0 {
-			return kept, nil
+		if err := c.rows.read(c.batch, flags); err != nil {
+			return 0, err
 		}
 	}
 }
 
-// read fills messages with what comes. Wrapped packets may be longer than QUIC's buffers:
-// their ends go to tails.
-func (c *udpConn) read(ms []ipv4.Message, flags int) (int, error) {
-	for i := range ms {
-		c.mine[i] = ms[i].Buffers
-		c.parts[i] = [2][]byte{ms[i].Buffers[0], c.tails[i][:]}
-		ms[i].Buffers = c.parts[i][:]
+// give fills a message with the QUIC packet of a datagram, if it has one.
+func (c *udpConn) give(m *ipv4.Message, d *datagram) bool {
+	packet := d.bytes
+	if isPacket(packet) {
+		packet = c.unwrap(*d)
 	}
-	n, err := c.batch.ReadBatch(ms, flags)
-	for i := range ms {
-		ms[i].Buffers = c.mine[i]
+	if packet == nil || len(packet) > len(m.Buffers[0]) { // QUIC makes none as long
+		return false
 	}
-	return n, err
+	m.N, m.NN, m.Flags, m.Addr = copy(m.Buffers[0], packet), copy(m.OOB, d.oob), d.flags, d.from
+	return true
+}
+
+// unwrap gives the QUIC packet of one of this package's, nil if it has none.
+func (c *udpConn) unwrap(d datagram) []byte {
+	return c.s.receive(d.bytes, func(p []byte) { c.queue.put(p, d.oob, d.from) })
 }
 
 // drain fills messages with recovered packets.
@@ -108,28 +102,6 @@ func (c *udpConn) drain(ms []ipv4.Message) int {
 		m.N, m.NN, m.Flags, m.Addr = copy(m.Buffers[0], e.packet), copy(m.OOB, e.oob), 0, e.from
 	}
 	return len(ms)
-}
-
-// unwrap puts the QUIC packet of a message in its place, if it has one.
-func (c *udpConn) unwrap(m *ipv4.Message, tail []byte) bool {
-	buf := m.Buffers[0]
-	datagram := buf[:min(m.N, len(buf))]
-	if m.N > len(buf) {
-		datagram = append(append(c.whole[:0], buf...), tail[:min(m.N-len(buf), len(tail), maxDatagram-len(buf))]...)
-	}
-	packet := c.s.receive(datagram, func(p []byte) { c.queue.put(p, m.OOB[:m.NN], m.Addr) })
-	if packet == nil {
-		return false
-	}
-	m.N = copy(buf, packet)
-	return true
-}
-
-// move copies a message; the buffers stay where they are, since the caller knows them
-// by their place.
-func move(to, from *ipv4.Message) {
-	to.N, to.NN = copy(to.Buffers[0], from.Buffers[0][:from.N]), copy(to.OOB, from.OOB[:from.NN])
-	to.Flags, to.Addr = from.Flags, from.Addr
 }
 
 // WriteMsgUDP sends what QUIC sends: one packet, or several of one size.

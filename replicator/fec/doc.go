@@ -15,7 +15,8 @@
 // Packets of paths without correction pass untouched, with segmentation offload, ECN
 // and batched reads: the wrapped socket offers quic-go all that the bare one does. What
 // such a path pays is the look at an atomic counter per write and at the first byte of
-// each packet that comes.
+// each packet that comes. Packets that come together are read together, where the system
+// gives them so: see rows.
 //
 // # Packets
 //

@@ -2,6 +2,7 @@ package fec
 
 import (
 	"encoding/binary"
+	"net"
 
 	"golang.org/x/sys/unix"
 )
@@ -41,4 +42,33 @@ func withoutSegments(oob []byte) []byte {
 		at = next
 	}
 	return oob
+}
+
+// askRows asks for datagrams that come one after the other to be given as a row, and
+// reports whether they may be. Kernels before 5.0 refuse.
+func askRows(c *net.UDPConn) bool {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	asked := false
+	err = raw.Control(func(fd uintptr) { asked = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil })
+	return err == nil && asked
+}
+
+// splitSize finds the size of the datagrams of a row, 0 if it is one, and gives the other
+// control messages, moved together in place.
+func splitSize(oob []byte) (size int, others []byte) {
+	for at := 0; at < len(oob); {
+		h, data, rest, err := unix.ParseOneSocketControlMessage(oob[at:])
+		if err != nil {
+			break
+		}
+		if h.Level == unix.IPPROTO_UDP && h.Type == unix.UDP_GRO && len(data) >= 4 {
+			size = int(int32(binary.NativeEndian.Uint32(data)))
+			return size, append(oob[:at], rest...)
+		}
+		at = len(oob) - len(rest)
+	}
+	return size, oob
 }
