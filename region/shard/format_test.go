@@ -95,19 +95,18 @@ func decodeCommand(k kind, body []byte) (command, error) {
 // wholeEntry is an entry with a batch of each kind and all commands.
 func wholeEntry() []byte {
 	cs := allCommands()
-	b := appendEntryHeader(nil, entryHeader{commands: uint32(len(cs) + 2), epoch: 4, time: 1_800_000_000_000})
-	p := &proposal{data: b}
+	var text entryText
+	text.begin(entryHeader{epoch: 4, time: 1_800_000_000_000})
 	raw, h := batch(2, "payload", sequenced(11, 1, 0))
 	own := codec.Envelope{Region: 7, Partition: 5, Life: rhumb.Life{7}, Last: 1, Prev: -1, Chain: codec.NextChain(0, 0, 1, h.CRC), AppendTime: 3, Count: 2}
-	p.put(kindAppend, &own, raw, 0, 4)
+	text.put(kindAppend, &own, raw, 0, 4)
 	raw, h = batch(1, "foreign", nil)
 	foreign := codec.Envelope{Region: 9, Partition: 5, Life: rhumb.Life{9}, First: 3, Last: 3, Prev: -1, Chain: codec.NextChain(0, 3, 3, h.CRC), AppendTime: 3, Count: 1}
-	p.put(kindLink, &foreign, raw, 2, 4)
-	b = p.data
+	text.put(kindLink, &foreign, raw, 2, 4)
 	for _, c := range cs {
-		b = appendCommand(b, c)
+		text.command(c)
 	}
-	return b
+	return text.end(uint32(len(cs) + 2))
 }
 
 // golden compares with a file in testdata, one line of hexadecimal per 32 bytes.

@@ -12,8 +12,9 @@ const tagSize = 8
 // proposal is one entry between its building and its apply.
 type proposal struct {
 	tag      uint64
-	index    uint64 // 0 until Raft has placed it
-	data     []byte // nil once it is in the entry
+	index    uint64     // 0 until Raft has placed it
+	data     []byte     // nil once it is in the entry
+	text     *entryText // of which data is made, nil once it is
 	time     int64
 	commands uint32
 	live     bool // its waiters have not been answered
@@ -48,6 +49,7 @@ type leadership struct {
 	// until all that is in flight has been applied, which ends the copy.
 	draining bool
 	done     []completed // reused
+	text     entryText   // the same
 }
 
 // fifo is a queue of proposals that reuses its space.

@@ -28,9 +28,9 @@ func (s *Shard) serve() error {
 		return nil
 	}
 	for len(l.waiting) > 0 && s.leading.Load() && !l.draining {
-		n, size := cut(l.waiting)
+		n := cut(l.waiting)
 		fence := l.waiting[0].kind == kindNewLife
-		p := s.build(l.waiting[:n], size)
+		p := s.build(l.waiting[:n])
 		clear(l.waiting[:n])
 		l.waiting = l.waiting[n:]
 		if p.commands == 0 {
@@ -49,11 +49,11 @@ func (s *Shard) serve() error {
 	return nil
 }
 
-// cut says how many of the requests go into one entry, and how many bytes they
-// take: up to maxProposal, but a big batch goes alone, and so does the creation
-// of a partition, whose id is the entry's index, and a new life.
-func cut(waiting []*request) (n, size int) {
-	size = entryHeaderSize
+// cut says how many of the requests go into one entry: up to maxProposal bytes, but a big
+// batch goes alone, and so does the creation of a partition, whose id is the entry's index,
+// and a new life.
+func cut(waiting []*request) (n int) {
+	size := entryHeaderSize
 	for _, r := range waiting {
 		alone := r.size >= bigBatch || r.kind == kindCreatePartition || r.kind == kindNewLife
 		if n > 0 && (alone || size+r.size > maxProposal) {
@@ -65,17 +65,17 @@ func cut(waiting []*request) (n, size int) {
 			break
 		}
 	}
-	return n, size
+	return n
 }
 
 // build judges requests by the speculative copy, assigns offsets, and puts what
 // is new into one entry. The rest is answered, or waits for what is in flight.
-func (s *Shard) build(requests []*request, size int) *proposal {
+func (s *Shard) build(requests []*request) *proposal {
 	l := &s.lead
 	l.time = max(l.time, s.m.time, time.Now().UnixMilli())
 	l.tag++
-	p := &proposal{tag: l.tag, time: l.time, live: true, data: make([]byte, 0, size), waiters: make([]waiter, 0, len(requests))}
-	p.data = appendEntryHeader(p.data, entryHeader{epoch: s.term, time: p.time})
+	p := &proposal{tag: l.tag, time: l.time, live: true, text: &l.text, waiters: make([]waiter, 0, len(requests))}
+	p.text.begin(entryHeader{epoch: s.term, time: p.time})
 	for _, r := range requests {
 		switch r.kind {
 		case kindAppend:
@@ -83,11 +83,12 @@ func (s *Shard) build(requests []*request, size int) *proposal {
 		case kindLink, kindSkip:
 			s.buildLink(p, r)
 		default:
-			p.data = appendCommand(p.data, r.command)
+			p.text.command(r.command)
 			p.add(waiter{req: r})
 		}
 	}
-	binary.LittleEndian.PutUint32(p.data[4:], p.commands)
+	p.data = p.text.end(p.commands)
+	p.text = nil
 	return p
 }
 
@@ -151,7 +152,7 @@ func (s *Shard) buildAppend(p *proposal, r *request) {
 		Region: s.cfg.Region, Partition: part.id, Life: part.life, First: base, Last: last, Prev: spec.ownLast,
 		Chain: chain, AppendTime: p.time, Count: uint32(h.Count),
 	}
-	p.put(kindAppend, &env, r.batch, base, s.term)
+	p.text.put(kindAppend, &env, r.batch, base, s.term)
 	if w.prod != nil {
 		next := dedup.Producer{}
 		if state := w.prod.speculative(); state != nil {
@@ -164,18 +165,6 @@ func (s *Shard) buildAppend(p *proposal, r *request) {
 	spec.end, spec.ownLast, spec.ownChain = last+1, last, chain
 	p.add(w)
 }
-
-// put patches a batch and adds it to the entry behind its envelope.
-func (p *proposal) put(k kind, env *codec.Envelope, batch []byte, base rhumb.Offset, term uint64) {
-	codec.PatchBatch(batch, base, int32(term))
-	p.data = appendCommandHeader(p.data, k, codec.EnvelopeSize+len(batch))
-	at := len(p.data)
-	p.data = append(p.data, emptyEnvelope[:]...)
-	env.Put(p.data[at:], batch)
-	p.data = append(p.data, batch...)
-}
-
-var emptyEnvelope [codec.EnvelopeSize]byte
 
 // set makes v the speculative value, with one more change in flight.
 func (o *specOf[T]) set(v T) {
@@ -258,12 +247,12 @@ func (s *Shard) buildLink(p *proposal, r *request) {
 	}
 	spec := part.open()
 	if c, ok := r.command.(*skipCommand); ok {
-		p.data = appendCommand(p.data, c)
+		p.text.command(c)
 		w.mark.spec.set(now.Skip(c.skip))
 	} else {
 		env := r.env
 		env.Partition = part.id
-		p.put(kindLink, &env, r.batch, spec.end, s.term)
+		p.text.put(kindLink, &env, r.batch, spec.end, s.term)
 		w.mark.spec.set(now.Accept(dedup.OriginBatchOf(&r.env, r.header)))
 		spec.end += rhumb.Offset(r.header.LastOffsetDelta) + 1
 	}
