@@ -38,6 +38,7 @@ type fakeRegion struct {
 	failCreate func(t rhumb.Topic) error
 	mute       bool // appends are never answered
 	hang       bool // OpenOrigin does not answer
+	forget     bool // what links append is not kept
 	queue      []func()
 	order      sync.Mutex
 	settings   map[string]map[string]string
@@ -484,6 +485,9 @@ func (r *fakeRegion) append(ref rhumb.PartitionRef, b linkBatch) linkResult {
 		l.marks[e.Life] = w
 		r.appends++
 		l.store(e, b.Batch)
+		if r.forget {
+			l.batches = l.batches[:0]
+		}
 		r.signal(ref)
 	}
 	return linkResult{Verdict: v, Watermark: w}

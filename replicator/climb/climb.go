@@ -52,6 +52,20 @@ const (
 	queueSlack   = 10 * time.Millisecond
 	changedBy    = 2.0 // another path: what was learned of it is void
 	queuedBefore = 2   // measurements in a row that show a full queue before a step down
+	// several is how many connections a path has at least where much is in flight while it
+	// limits what is sent, and the round trip is severalTrip or more: from severalFrom bytes
+	// on at once, from leastFrom where a queue has been full for fullTimes measurements, since others may
+	// have the rest. Below fewFrom they are not wanted any more: with a few packets in flight
+	// each of them loses many. With leastFrom at a quarter of fewFrom it is not so that of two
+	// links one keeps several and the other, which has a fifth of the path then, one.
+	several     = 4
+	severalFrom = 80 << 10
+	fewFrom     = 48 << 10
+	leastFrom   = fewFrom / several
+	fullTimes   = 4
+	severalTrip = 10 * time.Millisecond
+	// fullFor is for how long a queue that was full counts: it empties with each loss.
+	fullFor = 10 * time.Second
 	// growing is by how much more than in the measurement before a corrected path takes
 	// whose connections are still getting faster: then more are not tried yet.
 	growing = 1.3
@@ -71,6 +85,7 @@ type Climber struct {
 	n    int // connections that it asks for
 	keep int // that it asks for at least
 	hint int // how many were good before, 0: not known
+	base int // that the path has while it limits what is sent, for fairness: 1 or several
 
 	phase  phase
 	before int     // connections before the try
@@ -78,6 +93,11 @@ type Climber struct {
 	ref    float64 // rate when the last step up was given back
 	step   int     // factor of the next step up
 	queued int
+	fullAt time.Time // when a queue was last full
+	fulls  int       // measurements that said so, less those that did not
+
+	nextBase  time.Time // when several may be had again
+	basePause time.Duration
 
 	corrected       bool
 	changed         time.Time // when n last changed, or limits began
@@ -95,7 +115,7 @@ type Climber struct {
 // New begins with one connection, of at most most. hint is how many were good when the
 // path was last used, 0 if that is not known: then the first step goes there.
 func New(most, hint int) *Climber {
-	return &Climber{most: max(1, most), n: 1, hint: min(hint, most), step: 2, pause: upPause, calmWait: calmFor}
+	return &Climber{most: max(1, most), n: 1, base: 1, hint: min(hint, most), step: 2, pause: upPause, basePause: upPause, calmWait: calmFor}
 }
 
 // Wanted gives the number of connections.
@@ -104,6 +124,7 @@ func (c *Climber) Wanted() int { return c.n }
 // Limit changes how many there may be at most.
 func (c *Climber) Limit(most int) {
 	c.most = max(1, most)
+	c.base = min(c.base, c.most)
 	if c.n > c.most {
 		c.give(c.most, c.last)
 	}
@@ -139,13 +160,53 @@ func (c *Climber) Step(s Sample) int {
 		}
 		return c.n
 	case s.Blocked < limitedFrom:
-		c.from = time.Time{}
+		c.from, c.base, c.fulls = time.Time{}, 1, 0
 		c.room(s, float64(s.Bytes)/took)
 		return c.n
 	}
 	c.calmSince = time.Time{}
+	c.spreadOut(s, float64(s.Bytes)/took)
 	c.limited(s)
 	return c.n
+}
+
+// spreadOut has a path that holds much in flight use several connections at once.
+func (c *Climber) spreadOut(s Sample, rate float64) {
+	if s.Least < severalTrip {
+		c.base = 1
+	} else if rate*s.RTT.Seconds() >= severalFrom {
+		c.widen(s.At)
+	}
+}
+
+// widen has the path use several connections, unless that was too many a moment ago.
+func (c *Climber) widen(now time.Time) {
+	if c.base > 1 || now.Before(c.nextBase) {
+		return
+	}
+	c.base = min(several, c.most)
+	if c.n < c.base {
+		c.phase = steady
+		c.set(c.base, now)
+	}
+}
+
+// share looks whether the path has room for several connections, after a measurement.
+func (c *Climber) share(rate float64, full bool, s Sample) {
+	if full {
+		c.fulls, c.fullAt = min(c.fulls+1, fullTimes), s.At
+	} else {
+		c.fulls = max(0, c.fulls-1)
+	}
+	switch flight := rate * s.RTT.Seconds(); {
+	case flight >= severalFrom:
+		c.basePause = upPause
+	case flight < fewFrom && c.base > 1:
+		c.base, c.nextBase = 1, s.At.Add(c.basePause)
+		c.basePause = min(2*c.basePause, upPauseMost)
+	case flight >= leastFrom && c.fulls == fullTimes && s.Least >= severalTrip:
+		c.widen(s.At)
+	}
 }
 
 // room is called while the path takes all that there is, at a rate.
@@ -208,6 +269,7 @@ func (c *Climber) limited(s Sample) {
 	rate := float64(c.bytes) / took.Seconds()
 	c.from, c.bytes = s.At, 0
 	full := s.RTT > s.Least+max(s.Least/4, queueSlack)
+	c.share(rate, full, s)
 	switch c.phase {
 	case up:
 		c.judgeUp(rate, full, s)
@@ -218,7 +280,7 @@ func (c *Climber) limited(s Sample) {
 			c.rate = rate
 			return
 		}
-		if c.n == 1 && s.Loss >= lossyFrom && c.ref == 0 {
+		if c.n <= c.base && s.Loss >= lossyFrom && c.ref == 0 {
 			c.step = giantStep
 		}
 		c.decide(rate, full, s.At)
@@ -236,21 +298,21 @@ func (c *Climber) decide(rate float64, full bool, now time.Time) {
 	} else if c.queued++; c.queued >= queuedBefore {
 		c.queued = 0
 		c.nextUp = now.Add(c.pause)
-		if c.n > 1 {
-			c.give(c.n-max(1, c.n/4), now)
+		if c.n > c.base {
+			c.give(max(c.n-max(1, c.n/4), c.base), now)
 		}
 		return
 	}
 	switch {
-	case !full && c.n < c.most && !now.Before(c.nextUp):
+	case now.Sub(c.fullAt) >= fullFor && c.n < c.most && !now.Before(c.nextUp):
 		to := c.n * c.step
 		if c.hint > c.n {
 			to = c.hint
 		}
 		c.hint = 0
 		c.try(up, min(to, c.most), now)
-	case c.n > 1 && !now.Before(c.nextDown):
-		c.try(down, (c.n+1)/2, now)
+	case c.n > c.base && !now.Before(c.nextDown):
+		c.try(down, max((c.n+1)/2, c.base), now)
 	}
 }
 

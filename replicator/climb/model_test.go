@@ -73,8 +73,8 @@ func TestHintIsTakenAtOnce(t *testing.T) {
 	}
 }
 
-// TestMoreThatBringNothingAreGivenBack: on a path that one connection fills, more are
-// open for a small part of the time only.
+// TestMoreThatBringNothingAreGivenBack: on a path that one connection fills, more than
+// there are for the sake of others are open for a small part of the time only.
 func TestMoreThatBringNothingAreGivenBack(t *testing.T) {
 	for _, queue := range []time.Duration{0, 100 * time.Millisecond} {
 		rnd, now := begin()
@@ -82,13 +82,13 @@ func TestMoreThatBringNothingAreGivenBack(t *testing.T) {
 		c := New(64, 0)
 		more, all := 0, 0
 		for range 1200 {
-			if _, n := p.run(c, rnd, now, 500*time.Millisecond); n > 1 {
+			if _, n := p.run(c, rnd, now, 500*time.Millisecond); n > several {
 				more++
 			}
 			all++
 		}
 		if more > all/10 {
-			t.Errorf("queue %s: more than one connection in %d of %d samples", queue, more, all)
+			t.Errorf("queue %s: more than %d connections in %d of %d samples", queue, several, more, all)
 		}
 	}
 }
@@ -159,14 +159,14 @@ func TestRefusingPeer(t *testing.T) {
 	}
 }
 
-// TestHealedPathGivesBack: when loss ends, one connection is enough again.
+// TestHealedPathGivesBack: when loss ends, few connections are enough again.
 func TestHealedPathGivesBack(t *testing.T) {
 	rnd, now := begin()
 	p := path{rtt: 100 * time.Millisecond, capacity: 12e6, single: .3e6, loss: .01, noise: .05}
 	c := New(64, 0)
 	p.run(c, rnd, now, time.Minute)
 	p.single, p.loss, p.queue = 12e6, 0, 80*time.Millisecond
-	if _, n := p.run(c, rnd, now, 10*time.Minute); n > 2 {
+	if _, n := p.run(c, rnd, now, 10*time.Minute); n > several {
 		t.Errorf("%d connections", n)
 	}
 }
@@ -208,16 +208,16 @@ func TestTwoShareAFullPath(t *testing.T) {
 	}
 }
 
-// TestCorrectedConnectionGetsFasterAlone: while one that is corrected still gets faster,
+// TestCorrectedConnectionsGetFasterAlone: while those that are corrected still get faster,
 // no others are tried.
-func TestCorrectedConnectionGetsFasterAlone(t *testing.T) {
+func TestCorrectedConnectionsGetFasterAlone(t *testing.T) {
 	_, now := begin()
 	c := New(64, 0)
 	rate := .3e6
 	for range 16 {
 		*now = now.Add(500 * time.Millisecond)
 		s := Sample{At: *now, Open: c.Wanted(), RTT: 200 * time.Millisecond, Least: 200 * time.Millisecond, Blocked: .9, Bytes: uint64(rate / 2), Corrected: true}
-		if n := c.Step(s); n != 1 {
+		if n := c.Step(s); n > several {
 			t.Fatalf("%d connections at %.0f bytes per second", n, rate)
 		}
 		rate *= 1.3
@@ -225,9 +225,97 @@ func TestCorrectedConnectionGetsFasterAlone(t *testing.T) {
 	for range 16 { // as fast as it gets
 		*now = now.Add(500 * time.Millisecond)
 		s := Sample{At: *now, Open: c.Wanted(), RTT: 200 * time.Millisecond, Least: 200 * time.Millisecond, Blocked: .9, Bytes: uint64(rate / 2), Corrected: true}
-		if c.Step(s) > 1 {
+		if c.Step(s) > several {
 			return
 		}
 	}
 	t.Error("others are never tried")
+}
+
+// TestSeveralWhereMuchIsInFlight: a far path that much is in flight on has several
+// connections as soon as it limits what is sent, and no fewer while it does.
+func TestSeveralWhereMuchIsInFlight(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		path path
+		want int
+	}{
+		{"full", path{rtt: 80 * time.Millisecond, capacity: 6e6, single: 6e6, queue: 50 * time.Millisecond}, several},
+		{"far", path{rtt: 80 * time.Millisecond, capacity: 6e6, single: 6e6}, several},
+		{"little in flight", path{rtt: 80 * time.Millisecond, capacity: .2e6, single: .2e6}, 1},
+		{"full, little in flight", path{rtt: 80 * time.Millisecond, capacity: .3e6, single: .3e6, queue: 50 * time.Millisecond}, 1},
+		{"near", path{rtt: 5 * time.Millisecond, capacity: 60e6, single: 60e6, queue: 15 * time.Millisecond}, 1},
+	} {
+		rnd, now := begin()
+		climber := New(64, 0)
+		c.path.run(climber, rnd, now, time.Second) // the first sample has no time before it
+		if n := climber.Wanted(); n != c.want {
+			t.Errorf("%s: %d connections after a second", c.what, n)
+		}
+		for range 120 {
+			c.path.run(climber, rnd, now, time.Second)
+			if n := climber.Wanted(); n < c.want {
+				t.Fatalf("%s: %d connections", c.what, n)
+			}
+		}
+	}
+}
+
+// TestSeveralAreNoMoreThanThereMayBe, and are given back when nobody needs them.
+func TestSeveralAreNoMoreThanThereMayBe(t *testing.T) {
+	rnd, now := begin()
+	p := path{rtt: 80 * time.Millisecond, capacity: 6e6, single: 6e6, queue: 50 * time.Millisecond}
+	c := New(3, 0)
+	if _, n := p.run(c, rnd, now, 10*time.Second); n != 3 {
+		t.Errorf("%d of at most 3 connections", n)
+	}
+	if c.Limit(2); c.Wanted() != 2 {
+		t.Errorf("%d of at most 2 connections", c.Wanted())
+	}
+	p.offered = .1e6
+	if _, n := p.run(c, rnd, now, time.Minute); n != 1 {
+		t.Errorf("%d connections for next to nothing", n)
+	}
+}
+
+// TestWhoHasLittleOfAFullPathGetsSeveralToo: a link that comes to a path which another one
+// fills with several connections has a fifth of it with one, and little in flight. On a
+// path on which there is little in flight at all both end with one.
+func TestWhoHasLittleOfAFullPathGetsSeveralToo(t *testing.T) {
+	const rtt = 130 * time.Millisecond
+	for _, c := range []struct {
+		capacity float64
+		want     int
+	}{{12.5e6, several}, {1.25e6, several}, {.1e6, 1}} {
+		_, now := begin()
+		a, b := New(64, 0), New(64, 0)
+		a.n, a.base = several, several
+		for range 120 {
+			*now = now.Add(500 * time.Millisecond)
+			na, nb := a.Wanted(), b.Wanted()
+			for _, x := range []*Climber{a, b} {
+				rate := c.capacity * float64(x.Wanted()) / float64(na+nb) // before either changes
+				x.Step(Sample{At: *now, Open: x.Wanted(), RTT: rtt, Least: 80 * time.Millisecond, Blocked: .9, Bytes: uint64(rate / 2)})
+			}
+		}
+		if a.Wanted() != c.want || b.Wanted() != c.want {
+			t.Errorf("%.0f bytes per second: %d and %d connections", c.capacity, a.Wanted(), b.Wanted())
+		}
+	}
+}
+
+// TestFullPathIsNotTriedWhenItsQueueEmpties: each loss empties it for a moment.
+func TestFullPathIsNotTriedWhenItsQueueEmpties(t *testing.T) {
+	rnd, now := begin()
+	p := path{rtt: 80 * time.Millisecond, capacity: 6e6, single: 6e6, queue: 50 * time.Millisecond}
+	c := New(64, 0)
+	p.run(c, rnd, now, 10*time.Second)
+	for range 60 { // 4 s full, 3 s not
+		p.queue = 50 * time.Millisecond
+		p.run(c, rnd, now, 4*time.Second)
+		p.queue = 0
+		if _, n := p.run(c, rnd, now, 3*time.Second); n != several {
+			t.Fatalf("%d connections", n)
+		}
+	}
 }
