@@ -69,10 +69,39 @@ func (t Topic) Short() string {
 
 var (
 	regionPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
-	scopePattern  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-	topicPattern  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
 	suffixPattern = regexp.MustCompile(`-partition-[0-9]+$`)
 )
+
+// Names of so many bytes are legal.
+const (
+	maxScope = 64
+	maxTopic = 249
+)
+
+// legal reports whether a name is 1 to most of [A-Za-z0-9._-], and not "." or "..". It
+// is asked of each topic in each request, where a regular expression was a twentieth of
+// all work.
+func legal(s string, most int) bool {
+	if s == "" || len(s) > most || s == "." || s == ".." {
+		return false
+	}
+	for _, c := range []byte(s) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// isPartition reports whether a name ends in -partition-<n>.
+func isPartition(s string) bool {
+	if last := s[len(s)-1]; last < '0' || last > '9' { // most do not even end in a digit
+		return false
+	}
+	return suffixPattern.MatchString(s)
+}
 
 // Validate reports whether the name is legal: [a-z][a-z0-9-]{0,31}.
 func (n RegionName) Validate() error {
@@ -97,7 +126,7 @@ func (t Tenant) Validate() error { return validateScope("tenant", string(t)) }
 func (n Namespace) Validate() error { return validateScope("namespace", string(n)) }
 
 func validateScope(what, s string) error {
-	if !scopePattern.MatchString(s) || s == "." || s == ".." {
+	if !legal(s, maxScope) {
 		return Errorf(KindInvalid, "%s %q must match [A-Za-z0-9._-]{1,64} and not be \".\" or \"..\"", what, s)
 	}
 	return nil
@@ -109,9 +138,9 @@ func validateScope(what, s string) error {
 func (n TopicName) Validate() error {
 	s := string(n)
 	switch {
-	case !topicPattern.MatchString(s) || s == "." || s == "..":
+	case !legal(s, maxTopic):
 		return Errorf(KindInvalid, "topic %q must be 1 to 249 of [A-Za-z0-9._-] and not \".\" or \"..\"", s)
-	case suffixPattern.MatchString(s):
+	case isPartition(s):
 		return Errorf(KindInvalid, "topic %q must not end in -partition-<n>", s)
 	}
 	return nil

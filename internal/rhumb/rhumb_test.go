@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -99,5 +100,28 @@ func TestGenerationOrder(t *testing.T) {
 	a, b, c := Generation{1, 2}, Generation{2, 1}, Generation{2, 3}
 	if !a.Less(b) || !b.Less(c) || c.Less(a) || a.Less(a) {
 		t.Error("generations must order by number, then region")
+	}
+}
+
+// TestNamesAreThoseOfThePattern compares the check of names, which is written by hand,
+// with the patterns that define them.
+func TestNamesAreThoseOfThePattern(t *testing.T) {
+	scope, topic := regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`), regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
+	part := regexp.MustCompile(`-partition-[0-9]+$`)
+	names := []string{"", ".", "..", "...", "a\n", "é", "a b", "a/b", "\x00", "a-partition-1", "a-partition-", "-partition-7", "a-partition-1x", "partition-1", "a-partition-12345"}
+	for b := range 256 {
+		names = append(names, string([]byte{byte(b)}), "x"+string([]byte{byte(b)}), string([]byte{byte(b)})+"x")
+	}
+	for _, n := range []int{63, 64, 65, 248, 249, 250} {
+		names = append(names, strings.Repeat("n", n))
+	}
+	for _, n := range names {
+		dots := n == "." || n == ".."
+		if got, want := Tenant(n).Validate() == nil, scope.MatchString(n) && !dots; got != want {
+			t.Errorf("tenant %q is legal: %v, want %v", n, got, want)
+		}
+		if got, want := TopicName(n).Validate() == nil, topic.MatchString(n) && !dots && !part.MatchString(n); got != want {
+			t.Errorf("topic %q is legal: %v, want %v", n, got, want)
+		}
 	}
 }
