@@ -128,38 +128,67 @@ func (m *many) write() {
 		return c.ProduceSync(ctx, records...).FirstErr()
 	})
 	m.figure("written", m.n, began, used)
-	Await(m.t, m.wait, "all are in the other region", func() bool { return m.records(1) >= m.n })
+	m.awaitCopies()
 	m.figure("written and copied", m.n, began, used)
 }
 
+// awaitCopies waits until the other region has a record in each topic. It asks for those
+// that it has not seen there yet, some at a time: who asks for all again and again takes
+// a good part of the machine that is measured.
+func (m *many) awaitCopies() {
+	const some = 250
+	c := Client(m.t, m.Regions[1].Kafka)
+	defer c.Close()
+	seen := 0
+	Await(m.t, m.wait, "all are in the other region", func() bool {
+		for seen < m.n {
+			next := min(seen+some, m.n)
+			if m.recordsOf(c, seen, next) < next-seen {
+				return false
+			}
+			seen = next
+		}
+		return true
+	})
+}
+
 // records counts what a region has in all topics.
-func (m *many) records(region int) int {
-	var total atomic.Int64
+func (m *many) records(region int) (total int) {
 	c := Client(m.t, m.Regions[region].Kafka)
 	defer c.Close()
-	m.each(5000, 1, func(ctx context.Context, from, to int) error {
-		req := kmsg.NewPtrListOffsetsRequest()
-		req.ReplicaID = -1
-		for i := from; i < to; i++ {
-			t, p := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
-			t.Topic, p.Timestamp, p.CurrentLeaderEpoch = manyTopic(i), -1, -1
-			t.Partitions = append(t.Partitions, p)
-			req.Topics = append(req.Topics, t)
-		}
-		resp, err := c.SeedBrokers()[0].RetriableRequest(ctx, req)
-		if err != nil {
-			return err
-		}
-		for _, t := range resp.(*kmsg.ListOffsetsResponse).Topics {
-			for _, p := range t.Partitions {
-				if p.ErrorCode == 0 {
-					total.Add(p.Offset)
-				}
+	for from := 0; from < m.n; from += asked {
+		total += m.recordsOf(c, from, min(from+asked, m.n))
+	}
+	return total
+}
+
+// asked is of how many topics it is asked at once where they end.
+const asked = 5000
+
+// recordsOf counts what a region has in the topics of a range.
+func (m *many) recordsOf(c *kgo.Client, from, to int) (total int) {
+	ctx, cancel := context.WithTimeout(context.Background(), m.wait)
+	defer cancel()
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID = -1
+	for i := from; i < to; i++ {
+		t, p := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
+		t.Topic, p.Timestamp, p.CurrentLeaderEpoch = manyTopic(i), -1, -1
+		t.Partitions = append(t.Partitions, p)
+		req.Topics = append(req.Topics, t)
+	}
+	resp, err := c.SeedBrokers()[0].RetriableRequest(ctx, req)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, t := range resp.(*kmsg.ListOffsetsResponse).Topics {
+		for _, p := range t.Partitions {
+			if p.ErrorCode == 0 {
+				total += int(p.Offset)
 			}
 		}
-		return nil
-	})
-	return int(total.Load())
+	}
+	return total
 }
 
 // figure tells how long something took.
