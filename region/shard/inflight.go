@@ -48,7 +48,7 @@ type leadership struct {
 	// draining means that the speculative copy was wrong: nothing is proposed
 	// until all that is in flight has been applied, which ends the copy.
 	draining bool
-	done     []completed // reused
+	done     []completed // applied, not stored yet; reused
 	text     entryText   // the same
 }
 
@@ -212,6 +212,11 @@ func (s *Shard) answerLate(w *waiter) {
 // abandon fails all that is in flight or waits.
 func (s *Shard) abandon(err error) {
 	l := &s.lead
+	for _, c := range l.done { // what they were stored with failed
+		s.failProposal(c.p, err)
+	}
+	clear(l.done)
+	l.done = l.done[:0]
 	for l.inflight.len() > 0 {
 		s.failProposal(l.inflight.pop(), err)
 	}

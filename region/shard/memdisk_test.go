@@ -27,7 +27,7 @@ type memDisk struct {
 	lazy    time.Duration // if set, flushes come this much after writes are done
 	keepAll bool          // Compact does nothing
 	dead    bool
-	broken  error
+	fault   func() error // if set, asked at each operation; what it gives once stays
 
 	hs       *raftpb.HardState
 	conf     *raftpb.ConfState
@@ -164,15 +164,15 @@ func (d *memDisk) finish(w *memWrite) {
 			r.done = nil
 		}
 	}
-	if d.lazy == 0 {
+	err := d.operation()
+	if d.lazy == 0 && err == nil {
 		d.settle(i + 1)
 	}
-	err := d.broken
 	d.mu.Unlock()
 	for _, done := range ready {
 		done(err)
 	}
-	if d.lazy > 0 {
+	if d.lazy > 0 && err == nil {
 		time.AfterFunc(d.lazy, func() {
 			d.mu.Lock()
 			if i := slices.Index(d.queue, w); i >= 0 && !d.dead {
@@ -185,6 +185,18 @@ func (d *memDisk) finish(w *memWrite) {
 			}
 		})
 	}
+}
+
+// operation gives why the next operation fails. The caller holds mu.
+func (d *memDisk) operation() error {
+	if d.fault == nil {
+		return nil
+	}
+	err := d.fault()
+	if err != nil {
+		d.fault = func() error { return err }
+	}
+	return err
 }
 
 // settle makes the first n queued writes certain.
@@ -359,6 +371,9 @@ func (d *memDisk) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
 func (d *memDisk) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err := d.operation(); err != nil {
+		return nil, err
+	}
 	switch {
 	case lo <= d.base:
 		return nil, raft.ErrCompacted
@@ -422,6 +437,9 @@ func (d *memDisk) Apply(u *Update) error {
 	defer d.mu.Unlock()
 	if u.Index <= d.state.index {
 		return errors.New("applied already")
+	}
+	if err := d.operation(); err != nil {
+		return err
 	}
 	s := &d.state
 	s.index, s.term = u.Index, u.Term

@@ -153,11 +153,10 @@ func (s *Shard) respond(responses []*raftpb.Message) {
 }
 
 // applyEntries applies committed entries as one update and answers whoever
-// proposed them.
+// proposed them: until then they are in l.done, where abandon finds them.
 func (s *Shard) applyEntries(entries []*raftpb.Entry) error {
 	l := &s.lead
 	results := s.results[:0]
-	done := l.done[:0]
 	firstOfTerm, wrong := false, error(nil)
 	for _, e := range entries {
 		start := len(results)
@@ -189,7 +188,7 @@ func (s *Shard) applyEntries(entries []*raftpb.Entry) error {
 			}
 		}
 		if p := l.inflight.head(); p != nil && p.index == e.GetIndex() {
-			done = append(done, completed{l.inflight.pop(), start})
+			l.done = append(l.done, completed{l.inflight.pop(), start})
 		}
 	}
 	if err := s.store(); err != nil {
@@ -199,12 +198,12 @@ func (s *Shard) applyEntries(entries []*raftpb.Entry) error {
 		s.log.Warn("leader's copy was wrong and is dropped", "term", s.term, "err", wrong)
 		s.dropCopy(wrong)
 	}
-	for _, c := range done {
+	for _, c := range l.done {
 		s.complete(c.p, results[c.start:])
 	}
 	clear(results)
-	clear(done)
-	s.results, l.done = results, done
+	clear(l.done)
+	s.results, l.done = results, l.done[:0]
 	if firstOfTerm && s.role == raft.StateLeader && !s.leading.Swap(true) {
 		s.wakeAll()
 		s.changed()

@@ -217,11 +217,12 @@ func (s *Shard) run(ctx context.Context) (err error) {
 	}
 }
 
-// turn does all that waits.
+// turn does all that waits. Calls and requests are taken when their turn has come, not
+// before: if it ends early, close answers them.
 func (s *Shard) turn() error {
 	s.mu.Lock()
-	saves, messages, calls, requests, ticks := s.saves, s.messages, s.calls, s.requests, s.ticks
-	s.saves, s.messages, s.calls, s.requests, s.ticks = nil, nil, nil, nil, 0
+	saves, messages, ticks, calls := s.saves, s.messages, s.ticks, len(s.calls)
+	s.saves, s.messages, s.ticks = nil, nil, 0
 	s.mu.Unlock()
 
 	for _, sv := range saves {
@@ -243,18 +244,33 @@ func (s *Shard) turn() error {
 	if s.snap.taken != nil && !s.snap.committing {
 		s.giveUp() // Raft had no use for it: it caught up meanwhile
 	}
-	for _, call := range calls {
-		call()
+	for range calls {
+		s.nextCall()()
 	}
 	if err := s.ready(); err != nil {
 		return err
 	}
-	s.lead.waiting = append(s.lead.waiting, requests...)
+	s.mu.Lock()
+	s.lead.waiting = append(s.lead.waiting, s.requests...)
+	s.requests = nil
+	s.mu.Unlock()
 	if err := s.serve(); err != nil {
 		return err
 	}
 	s.advanceFlushed()
 	return s.failed
+}
+
+// nextCall takes the first of the calls that wait. There is one.
+func (s *Shard) nextCall() func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	call := s.calls[0]
+	s.calls[0] = nil
+	if s.calls = s.calls[1:]; len(s.calls) == 0 {
+		s.calls = nil
+	}
+	return call
 }
 
 // Tick tells the replica that a tick has passed. Groups of one voter need none.
@@ -338,6 +354,7 @@ func (s *Shard) close(cause error) {
 	if cause != nil {
 		err = rhumb.Errorf(rhumb.KindUnavailable, "shard %d failed: %w", s.cfg.ID, cause)
 	}
+	s.failed = cause
 	s.leading.Store(false)
 	s.mu.Lock()
 	s.closed = err

@@ -265,8 +265,12 @@ func (s *Shard) install(meta *raftpb.SnapshotMetadata, hs *raftpb.HardState, res
 	})
 }
 
-// installed is called when a snapshot is on disk: this replica goes on from it.
+// installed is called when a snapshot is on disk: this replica goes on from it, or the
+// next one that is opened there.
 func (s *Shard) installed(in *incoming, responses []*raftpb.Message, err error) {
+	if s.failed != nil {
+		return // Raft may be in the middle of something
+	}
 	if err == nil {
 		err = in.install.Finish()
 	}
