@@ -84,15 +84,19 @@ func (s *sending) place(head rhumb.Offset) {
 }
 
 // judge notes of what class is what was read. It gives errMoves if that belongs on another
-// lane, as soon as the destination has all that was sent before: what a new session sends
-// must not overtake it, or it would be sent twice.
+// lane, or errOlder if something else has to go first, as soon as the destination has all that was
+// sent before: what a new session sends must not overtake it, or it would be sent twice.
 func (s *sending) judge(ctx context.Context, read *session.ReadResult) error {
 	if len(read.Messages) == 0 {
 		return nil
 	}
 	at := read.Messages[0].Envelope.AppendTime
 	s.flow.class = classOf(time.Since(time.UnixMilli(at)), s.flow.class)
-	if s.flow.class == s.kind {
+	cause := errMoves
+	switch {
+	case s.outOfTurn(&read.Messages[0]):
+		cause = errOlder
+	case s.flow.class == s.kind:
 		return nil
 	}
 	s.leaveLimiter()
@@ -105,7 +109,10 @@ func (s *sending) judge(ctx context.Context, read *session.ReadResult) error {
 		}
 		if st.InFlight == 0 {
 			s.flow.placed = true
-			return errMoves
+			if s.flow.turns.after != nil {
+				s.flow.note(st) // there is no session soon that would: an operator may wait for this
+			}
+			return cause
 		}
 		select {
 		case <-ctx.Done():

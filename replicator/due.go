@@ -7,6 +7,7 @@ package replicator
 // or topics that wake again and again would keep the others from it. Guarded by link.mu.
 type due struct {
 	wake   chan struct{} // capacity 1: there are some
+	first  []*flow       // a later life of their origin waits for them, once per connection: see link.askOf
 	grown  []*flow       // something may have come
 	asks   []*flow       // nobody knows anything yet
 	streak int           // taken from grown since the last of asks
@@ -23,6 +24,9 @@ func (d *due) signal() {
 
 // next takes the next flow, nil if there is none.
 func (d *due) next() (f *flow, ask bool) {
+	if f = pop(&d.first); f != nil {
+		return f, true
+	}
 	if d.streak < backlogShare-1 || len(d.asks) == 0 {
 		if f = pop(&d.grown); f != nil {
 			d.streak++
@@ -82,7 +86,7 @@ func (l *link) nextDue(c *conn) *flow {
 			continue // something happened of it meanwhile, so it has asked
 		}
 		if err := l.unheard(f, c); err != nil {
-			f.unheard(err)
+			f.stalls(err)
 			continue
 		}
 		if f.paused {

@@ -329,7 +329,7 @@ func (r *fakeRegion) ReadOrigin(ref rhumb.PartitionRef, q originQuery) ([]stored
 	var got []stored
 	size := 0
 	for _, b := range l.batches {
-		own := q.Life.IsZero() && b.Envelope.Region == r.number
+		own := q.Life.IsZero() && l.owns(b.Envelope.Life)
 		if b.Envelope.Life != q.Life && !own || b.Envelope.Last < q.From || b.Base >= min(q.Limit, l.flushed) {
 			continue
 		}
@@ -346,6 +346,12 @@ func (r *fakeRegion) ReadOrigin(ref rhumb.PartitionRef, q originQuery) ([]stored
 		got = append(got, b)
 	}
 	return got, nil
+}
+
+// owns reports whether a life is the log's own, now or earlier: what its region wrote in a
+// log that it lost is not.
+func (l *fakeLog) owns(life rhumb.Life) bool {
+	return life == l.info.Life || slices.ContainsFunc(l.info.Past, func(p region.PastLife) bool { return p.Life == life })
 }
 
 func (r *fakeRegion) SetEdgeStart(_ context.Context, ref rhumb.PartitionRef, to rhumb.RegionNumber, latest bool) (rhumb.Offset, error) {

@@ -31,10 +31,12 @@ type flow struct {
 	class   class           // of what was read last
 	placed  bool            // class is known to be that of what comes next
 	shrink  wire.Shrink
+	turns   turns
 
 	// Guarded by link.mu.
 	running, again bool
 	begun          *conn // over which it was worked on last
+	wanted         *conn // over which a later life of its origin had it asked first
 	trails         *conn // in whose trailing it is
 	standby        standby
 	paused         bool
@@ -57,11 +59,13 @@ type flowStatus struct {
 	state       SessionState
 	since       time.Time
 	known       bool
+	doubted     bool // the peer may have made the partition anew since
 	lacks       bool // it said that it has no such partition, and has told no watermark
 	confirmed   rhumb.Offset
 	confirmedAt time.Time
 	sent        rhumb.Offset
 	rebuilds    uint64
+	era         int    // how often what was known of the peer was forgotten
 	served      bool   // a session was taken since the peer last refused one for another path
 	via         string // what the peer said of that path
 	err         error
@@ -213,8 +217,8 @@ func (f *flow) run(ctx context.Context, c *conn, opened func()) {
 			}
 			continue
 		}
-		if errors.Is(err, errMoves) {
-			if opened, err = f.openAgain(ctx, c); err != nil {
+		if errors.Is(err, errMoves) || errors.Is(err, errOlder) {
+			if opened, err = f.goOn(ctx, c, err); err != nil {
 				break
 			}
 			continue
@@ -262,8 +266,17 @@ func (f *flow) awaitEarlier(ctx context.Context, c *conn, opened func()) (func()
 	}
 }
 
-// unheard notes that the peer does not know sessions of such an origin.
-func (f *flow) unheard(err error) {
+// goOn waits for what has to come before the next session of a flow whose last one ended
+// for that, and for the right to open it.
+func (f *flow) goOn(ctx context.Context, c *conn, why error) (opened func(), err error) {
+	if errors.Is(why, errOlder) {
+		return f.awaitOlder(ctx, c)
+	}
+	return f.openAgain(ctx, c)
+}
+
+// stalls notes why nothing goes for now.
+func (f *flow) stalls(err error) {
 	f.mu.Lock()
 	f.status.err, f.status.errAt = err, time.Now()
 	f.mu.Unlock()
@@ -399,7 +412,7 @@ func (f *flow) unlearn() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := flowStatus{state: f.status.state, since: f.status.since, confirmed: rhumb.NoOffset, sent: rhumb.NoOffset,
-		rebuilds: f.status.rebuilds}
+		rebuilds: f.status.rebuilds, era: f.status.era + 1}
 	if now.state != SessionPaused {
 		now.state, now.since = SessionDisconnected, time.Now()
 	}
@@ -436,6 +449,7 @@ func (f *flow) note(st session.Status) {
 			f.status.settledOn = nil // it is the peer's own no more: that was rebuilt
 		}
 	}
+	f.status.doubted = f.status.doubted && !st.Heard && st.State != session.Standby
 	if (st.Heard || st.State == session.Standby) && (!f.status.known || st.Confirmed != f.status.confirmed) {
 		f.status.known, f.status.lacks, f.status.confirmed, f.status.confirmedAt = true, false, st.Confirmed, time.Now()
 	}

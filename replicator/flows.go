@@ -170,6 +170,7 @@ func (l *link) announced(again map[rhumb.Topic]bool) {
 		for _, p := range info.Partitions {
 			for _, f := range l.flowsOf(p.Ref) {
 				if repeated {
+					f.doubt(f.running)
 					l.queue(f)
 				} else {
 					f.nudge()
@@ -177,6 +178,14 @@ func (l *link) announced(again map[rhumb.Topic]bool) {
 			}
 		}
 	}
+}
+
+// doubt notes that what the peer said last may not be so any more, unless somebody works
+// on the flow, who hears of it.
+func (f *flow) doubt(running bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status.doubted = f.status.doubted || !running && f.status.known
 }
 
 // agreed reports whether the peer has all that the earlier lives of a flow's log

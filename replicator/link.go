@@ -52,6 +52,7 @@ type link struct {
 	renewed     time.Time          // when a connection was last made anew because of another path
 	brief       bool               // the last connection lived for less than briefLife
 	toldUp      time.Time          // when it was last logged that the link is up
+	toldOlder   time.Time          // and that a former life does not get on
 }
 
 // linkPolicy is what the policy says of a link.
@@ -100,6 +101,7 @@ type counters struct {
 	diverged                       atomic.Uint64 // tries that found logs to have parted
 	lostConnections                atomic.Uint64 // that had joined
 	padding                        atomic.Uint64 // bytes
+	olderLooks                     atomic.Uint64 // of flows that wait for former lives
 }
 
 func newLink(m *Manager, r *configstore.Region) *link {

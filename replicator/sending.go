@@ -65,11 +65,13 @@ type sending struct {
 	said    bool         // it was said at all
 	used    bool         // a batch was sent
 	barren  bool         // see flow.barren, at the last look
+	turned  bool         // it is its turn: see outOfTurn
 }
 
 func newSending(f *flow, c *conn, opened func()) *sending {
 	s := &sending{flow: f, conn: c, opened: opened, inbox: newInbox(), waiter: region.NewWaiter(), asks: leastRead}
 	s.limiter = f.limiter()
+	s.turned, f.turns.next = f.turns.next == c, nil
 	s.progress()
 	s.busy.Store(true)
 	return s
