@@ -48,7 +48,8 @@
 // A region that was away may have seen no more than such a store has. What peers have
 // seen counts, too: [View.Tell] says what to tell them, [View.Hear] takes what they told.
 // Then writes are refused until the store has that, and the View goes on following it.
-// [View.HearRemoval] takes it from a peer that this region was removed.
+// [View.HearRemoval] takes it from a peer that this region was removed. The removal of a
+// peer on whose words writes are refused is let through.
 //
 // The comparison is sound because the documents of a View are read one list at a
 // time, in order: a watch only wakes the reader, so a late delivery of an old

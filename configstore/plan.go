@@ -131,7 +131,7 @@ func (s stand) base(key string) PlanBase {
 func (w *Writer) PlanTopology(ctx context.Context, f *TopologyFile, prune bool) (*Plan, error) {
 	ctx, cancel := w.patient(ctx)
 	defer cancel()
-	if err := w.guard(ctx); err != nil {
+	if err := w.guard(ctx, ""); err != nil {
 		return nil, err
 	}
 	now, err := w.readStand(ctx)

@@ -2,6 +2,7 @@ package configstore
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -55,6 +56,7 @@ type Removal struct {
 type word struct {
 	told    Told
 	removal Removal // Version 0: none
+	taken   bool    // it took this region's link since it last said that it was removed
 }
 
 // Tell gives what peers are to be told. It changes when the status does.
@@ -80,17 +82,17 @@ func (v *View) Hear(peer rhumb.RegionName, t Told) {
 func (v *View) HearRemoval(r Removal) {
 	v.listen(r.By, func(w *word) bool {
 		same := w.removal == r
-		w.removal = r
+		w.removal, w.taken = r, false
 		return !same
 	})
 }
 
 // HearMember withdraws what [View.HearRemoval] took of a peer: it takes this region for one
-// of the mesh.
+// of the mesh, as [View.TakenBy] tells.
 func (v *View) HearMember(peer rhumb.RegionName) {
 	v.listen(peer, func(w *word) bool {
 		was := w.removal
-		w.removal = Removal{}
+		w.removal, w.taken = Removal{}, true
 		return was != Removal{}
 	})
 }
@@ -99,13 +101,17 @@ func (v *View) HearMember(peer rhumb.RegionName) {
 func (v *View) listen(peer rhumb.RegionName, change func(*word) bool) {
 	v.mu.Lock()
 	w := v.words[peer]
-	was := w.removal
+	was := w
 	news := change(&w)
 	v.words[peer] = w
-	if w.removal.Version == 0 && w.told.Equal(Told{}) {
+	if w.removal.Version == 0 && !w.taken && w.told.Equal(Told{}) {
 		delete(v.words, peer)
 	}
+	disputed := slices.ContainsFunc(slices.Collect(maps.Values(v.words)), func(w word) bool { return w.removal.Version > 0 })
 	v.mu.Unlock()
+	if w.removal != was.removal || disputed && w.taken != was.taken { // counts without a look at the store
+		defer v.tell()
+	}
 	if !news {
 		return
 	}
@@ -113,9 +119,19 @@ func (v *View) listen(peer rhumb.RegionName, change func(*word) bool) {
 	case v.heard <- struct{}{}:
 	default:
 	}
-	if w.removal != was { // a removal counts without a look at the store
-		v.tell()
+}
+
+// forget drops the words, also from said, of regions that are no more in the next picture,
+// or have another number there: a former region of the name said them.
+func (v *View) forget(next *picture, said map[rhumb.RegionName]word) {
+	was := v.shown.Load()
+	former := func(peer rhumb.RegionName, _ word) bool {
+		return was.member(peer) && (!next.member(peer) || was.regions[peer].Number != next.regions[peer].Number)
 	}
+	maps.DeleteFunc(said, former)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	maps.DeleteFunc(v.words, former)
 }
 
 // said gives what peers said until now. What is read of the store after it is no older.
@@ -130,8 +146,27 @@ func (v *View) said() map[rhumb.RegionName]word {
 // region's number is given once and retired once, so who has seen that knows more than any
 // number of peers who have not; and a document of a higher version that still has the
 // region was written by who did not know of it, in a store that went back: it is newer.
+//
+// A single peer may be wrong. What the evidence stops is therefore only what can wait,
+// changes of the mesh's documents, while [View.TakenBy] names regions that disagree.
 func (v *View) Removal() (Removal, bool) {
-	p, best, said := v.shown.Load(), Removal{}, v.said()
+	return v.shown.Load().removal(v.said())
+}
+
+// TakenBy gives the registered regions that took this region's link, and have not said
+// since that it was removed.
+func (v *View) TakenBy() (peers []rhumb.RegionName) {
+	p, said := v.shown.Load(), v.said()
+	for _, peer := range slices.Sorted(maps.Keys(said)) {
+		if said[peer].taken && p.member(peer) {
+			peers = append(peers, peer)
+		}
+	}
+	return peers
+}
+
+// removal gives the best evidence of what peers said.
+func (p *picture) removal(said map[rhumb.RegionName]word) (best Removal, ok bool) {
 	for _, peer := range slices.Sorted(maps.Keys(said)) {
 		if r := said[peer].removal; r.Version > best.Version && p.member(peer) && p.lacks(r) {
 			best = r
@@ -227,6 +262,19 @@ func (v *View) missedBy(p *picture, w word) (back []Problem) {
 		found(MeshKey, "%d changes of the mesh's documents and cannot read the store, which has %d", n, v.changes)
 	}
 	return back
+}
+
+// blames reports whether a peer is among those on whose words alone changes are refused.
+func (v *View) blames(ctx context.Context, peer rhumb.RegionName) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case v.reading <- struct{}{}:
+	}
+	defer func() { <-v.reading }()
+	w, ok := v.said()[peer]
+	p := v.shown.Load()
+	return ok && p.member(peer) && len(v.missedBy(p, w)) > 0
 }
 
 // has says what was seen of a key. v.reading is held.

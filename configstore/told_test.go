@@ -2,6 +2,7 @@ package configstore_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -192,12 +193,120 @@ func TestWordEndsWithWhoSaidIt(t *testing.T) {
 		if st := v.Status(); len(st.Problems) != 1 {
 			t.Fatalf("%+v", st)
 		}
-		if _, err := a.RemoveRegion(t.Context(), "ap", true); err != nil { // as an operator does beside the regions
+		if _, err := v.Writer("x").RemoveRegion(t.Context(), "ap", true); err != nil {
 			t.Fatal(err)
 		}
 		settle()
 		if st := v.Status(); st.State != configstore.StateCurrent {
 			t.Fatalf("%+v", st)
+		}
+	})
+}
+
+// TestWhoSaysWhatIsWrongCanBeRemoved: through a region that was told, even if that one is
+// said to be removed; and nothing else can be changed there, nor another region removed, nor
+// any while the store went back by what the region itself has seen.
+func TestWhoSaysWhatIsWrongCanBeRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := small(t)
+		v := openView(t, a.store, &configstore.MemoryKeeper{})
+		defer run(t, v)()
+		old := a.store.Snapshot()
+		us, _ := v.Region("us")
+		v.Hear("eu", configstore.Told{Since: time.Now(), Changes: 1 << 60})
+		v.HearRemoval(configstore.Removal{By: "ap", Name: "us", Number: us.Number, Version: 1 << 60, At: time.Now()})
+		settle()
+		a.cannotWrite(v, configstore.ErrRemoved, "says region ap")
+		if _, err := v.Writer("x").RemoveRegion(t.Context(), "us", true); !errors.Is(err, configstore.ErrRemoved) {
+			t.Errorf("another region is removed: %v", err)
+		}
+		if _, err := v.Writer("x").DrainRegion(t.Context(), "ap", false); !errors.Is(err, configstore.ErrRemoved) {
+			t.Errorf("it is drained: %v", err)
+		}
+		for _, name := range []rhumb.RegionName{"ap", "eu"} {
+			if _, err := v.Writer("x").RemoveRegion(t.Context(), name, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		settle()
+		if st := v.Status(); st.State != configstore.StateCurrent {
+			t.Fatalf("%+v", st)
+		}
+		a.register("sa")
+		settle()
+		v.Hear("sa", configstore.Told{Since: time.Now(), Changes: 1 << 60})
+		a.store.Rollback(old)
+		settle()
+		if _, err := v.Writer("x").RemoveRegion(t.Context(), "sa", true); !errors.Is(err, configstore.ErrWentBack) {
+			t.Errorf("removed in a store that went back: %v", err)
+		}
+	})
+}
+
+// TestWordOfAFormerRegion: the name under a new number is not held to it, even if both are
+// seen at once.
+func TestWordOfAFormerRegion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := small(t)
+		v := openView(t, a.store, &configstore.MemoryKeeper{})
+		defer run(t, v)()
+		us, _ := v.Region("us")
+		for _, pause := range []time.Duration{2 * time.Second, 0} {
+			v.Hear("ap", configstore.Told{Since: time.Now(), Changes: 1 << 60})
+			v.HearRemoval(configstore.Removal{By: "ap", Name: "us", Number: us.Number, Version: 99, At: time.Now()})
+			v.HearMember("eu")
+			settle()
+			if _, ok := v.Removal(); !ok || !slices.Equal(v.TakenBy(), []rhumb.RegionName{"eu"}) {
+				t.Fatalf("%t, taken by %v", ok, v.TakenBy())
+			}
+			for _, name := range []rhumb.RegionName{"ap", "eu"} {
+				if _, err := a.RemoveRegion(t.Context(), name, true); err != nil {
+					t.Fatal(err)
+				}
+				pass(pause)
+				if _, err := a.AddRegion(t.Context(), configstore.Region{Name: name}, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Wait()
+			r, ok := v.Removal()
+			if st := v.Status(); ok || len(v.TakenBy()) != 0 || st.State != configstore.StateCurrent {
+				t.Errorf("after %v the former's word counts: %+v, taken by %v, %+v", pause, r, v.TakenBy(), st)
+			}
+		}
+	})
+}
+
+// TestWhoTellsLosesTheStore: what it has seen and the store lost it goes on telling while it
+// cannot read the store, or is offered another mesh's. How much it has seen says less: the
+// store has changed meanwhile, by who knew of nothing.
+func TestWhoTellsLosesTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := small(t)
+		kept, ahead := away(t, a)
+		v := openView(t, a.store, kept)
+		defer run(t, v)()
+		for i := range 5 {
+			a.ok(a.moves("ap", fmt.Sprintf("ap.example:%d", 1000+i)))
+		}
+		settle()
+		seen := ahead.Tell().Seen
+		a.store.SetDown(true)
+		for range 2 {
+			if err := ahead.Refresh(t.Context()); err == nil || !slices.Equal(ahead.Tell().Seen, seen) || len(seen) == 0 {
+				t.Fatalf("%v: it told %+v, and now %+v", err, seen, ahead.Tell())
+			}
+		}
+		a.store.SetDown(false)
+		v.Hear("eu", ahead.Tell())
+		settle()
+		a.cannotWrite(v, configstore.ErrWentBack, "tenants/other: region eu has seen version 1")
+		if _, err := ahead.Restore(t.Context(), "x", false); err != nil {
+			t.Fatal(err)
+		}
+		a.store.SetDown(true)
+		if err := ahead.Refresh(t.Context()); err == nil || len(ahead.Tell().Seen) != 0 {
+			t.Errorf("%v: the store has all, and it tells %+v", err, ahead.Tell())
 		}
 	})
 }

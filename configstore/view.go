@@ -156,11 +156,21 @@ func (v *View) Writer(by string) *Writer {
 
 // guard looks at the store before a write. While it is down the write itself
 // says so. A region that was removed, as a peer proves, writes nothing.
-func (v *View) guard(ctx context.Context) error {
-	if r, ok := v.Removal(); ok {
+//
+// It lets through what removes a region, leaving, where nothing but the words of peers is
+// against it and leaving's is one of them: who says what is wrong could not be removed
+// otherwise. Several that do so are removed one by one.
+func (v *View) guard(ctx context.Context, leaving rhumb.RegionName) error {
+	if r, ok := v.Removal(); ok && leaving == "" {
 		return toldRemoved(r)
 	}
 	err := v.Refresh(ctx)
+	if leaving != "" && onlyTold(err) && v.blames(ctx, leaving) {
+		return nil
+	}
+	if r, ok := v.Removal(); ok {
+		return toldRemoved(r)
+	}
 	if errors.Is(err, ErrWentBack) || errors.Is(err, ErrOtherMesh) {
 		return err
 	}

@@ -38,7 +38,7 @@ func (v *View) take(docs []Document, said map[rhumb.RegionName]word) error {
 		return err
 	}
 	if len(changed) > 0 {
-		v.publish(changed)
+		v.publish(changed, said)
 	}
 	v.keep()
 	var err error
@@ -116,8 +116,8 @@ func (v *View) compare(docs []Document) (changed []Document, back []Problem) {
 }
 
 // publish shows the picture after the changed documents. One that is refused
-// leaves its former version in force.
-func (v *View) publish(changed []Document) {
+// leaves its former version in force. Of said it takes what nobody says any more.
+func (v *View) publish(changed []Document, said map[rhumb.RegionName]word) {
 	next := v.shown.Load().clone()
 	for _, d := range changed {
 		old, had := v.seen[d.Key]
@@ -139,6 +139,7 @@ func (v *View) publish(changed []Document) {
 		v.log.Warn("document refused, its former version stays in force", "key", d.Key, "version", d.Version, "err", err)
 	}
 	next.link()
+	v.forget(next, said)
 	v.shown.Store(next)
 	v.unkept = true
 }
@@ -208,8 +209,12 @@ func (v *View) setState(state ViewState, err error, back ...Problem) {
 	if state == StateCurrent || told {
 		v.status.LastRead = now
 	}
+	lost := v.telling.Seen
 	v.telling = Told{}
 	if state != StateCurrent && !told {
+		if state != StateWentBack {
+			seen = lost // until a read of the store says whether they still are
+		}
 		v.telling = Told{Since: v.status.Since, Changes: v.changes, Seen: seen}
 	}
 	v.status.State, v.status.Err, v.status.Problems = state, err, problems

@@ -99,7 +99,9 @@ func (u Uses) String() string { return strings.Join(u.Words(), ", ") }
 // names it. force does it all the same: edges that name the region end, and what no
 // other region has of it is lost to them.
 func (w *Writer) RemoveRegion(ctx context.Context, name rhumb.RegionName, force bool) (Region, error) {
-	return w.editRegion(ctx, name, func(r *Region) error {
+	as := *w
+	as.leaving = name
+	return as.editRegion(ctx, name, func(r *Region) error {
 		uses, err := w.Uses(ctx, name)
 		if err != nil {
 			return err

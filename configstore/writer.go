@@ -20,8 +20,10 @@ import (
 type Writer struct {
 	store Store
 	by    string
-	guard func(context.Context) error // refuses writes while the store is not to be trusted
-	after func(context.Context)
+	// guard refuses writes while the store is not to be trusted.
+	guard   func(ctx context.Context, leaving rhumb.RegionName) error
+	after   func(context.Context)
+	leaving rhumb.RegionName // the region that is removed; empty: none
 
 	within map[rhumb.Tenant]bool // see [Writer.Within]; nil: the whole mesh
 }
@@ -30,7 +32,7 @@ type Writer struct {
 // [View.Writer], which also refuses to write to a store that went back. by is
 // written into updated_by.
 func NewWriter(store Store, by string) *Writer {
-	return &Writer{store: store, by: by, guard: func(context.Context) error { return nil }, after: func(context.Context) {}}
+	return &Writer{store: store, by: by, guard: func(context.Context, rhumb.RegionName) error { return nil }, after: func(context.Context) {}}
 }
 
 // putAttempts bounds how often an edit begins again. Each lost race means that
@@ -66,7 +68,7 @@ func (c change[T]) attempt(whole context.Context, w *Writer, read func(Document)
 	var none T
 	ctx, cancel := w.patient(whole)
 	defer cancel()
-	if err := w.guard(ctx); err != nil {
+	if err := w.guard(ctx, w.leaving); err != nil {
 		return none, err
 	}
 	old, stored, err := c.read(ctx, w.store, read)
