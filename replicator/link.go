@@ -169,9 +169,9 @@ func (l *link) become(s LinkState) {
 // policy is ahead is welcome, too: nothing flows before this side's allows it.
 func (l *link) adopt(c *conn) error {
 	l.m.welcome(l.name)
-	l.member(c)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.member(c)
 	if old := l.conn; old != nil {
 		if old.dialled != c.dialled && old.dialled == l.dialsFirst() && old.alive() {
 			return errSuperseded

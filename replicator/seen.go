@@ -79,17 +79,24 @@ func removedBy(reason string) error {
 
 // heardRemoval takes what a peer that was dialled refuses this region with as evidence that
 // it was removed. Who says so is certain: a dial ends before that unless the certificate is
-// the peer's. What is not about this region is nobody's word.
+// the peer's. What is not about this region is nobody's word; and with a connection that
+// the peer made meanwhile it has taken that back: a refusal may come late.
 func (l *link) heardRemoval(err error) {
 	r, ok := refusedAsRemoved(err)
 	if self := l.m.cfg.Self; !ok || r.Name != self.Name || r.Number != self.Number {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != nil {
 		return
 	}
 	l.m.cfg.Documents.HearRemoval(configstore.Removal{By: l.name, Name: r.Name, Number: r.Number, Version: r.Version, At: r.When()})
 }
 
 // member notes that the peer takes this region for one of the mesh. A version that tells
-// nothing of what it has seen does not leave there what a former one told.
+// nothing of what it has seen does not leave there what a former one told. The caller
+// holds mu.
 func (l *link) member(c *conn) {
 	l.m.cfg.Documents.HearMember(l.name)
 	if c.features&featureSeen == 0 {

@@ -201,6 +201,15 @@ func TestRemovalIsNobodysWord(t *testing.T) {
 				ms.t.Errorf("%q: %v, %v", reason, err, us.said())
 			}
 		}
+		late := removedBy((&wire.Removed{Name: "us", Number: 1, Version: 7}).Reason())
+		l.conn = &conn{}
+		if l.heardRemoval(late); len(us.said()) != 0 {
+			ms.t.Errorf("while the peer has the link it says %v", us.said())
+		}
+		l.conn = nil
+		if l.heardRemoval(late); us.said()["eu"].Version != 7 {
+			ms.t.Errorf("without a link it says %v", us.said())
+		}
 		ap := ms.add("ap")
 		ms.policy.edges = fullMesh("us", "eu", "ap")
 		delete(ms.nodes, "ap") // it is played by the test
