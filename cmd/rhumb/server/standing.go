@@ -65,18 +65,31 @@ func (s *Server) removedError(data rhumb.UUID) error {
 }
 
 // removed says that this process's region was removed from the mesh, as the documents
-// here say or those of a peer; nil if not.
+// here say, or those of a peer while no other peer takes it for a region; nil if not.
 func (s *Server) removed() error {
 	if o, ok := s.room.view.Owner(s.room.self.Number); ok && o.Gone {
 		return s.removedError(o.DataUUID)
 	}
-	if r, ok := s.room.view.Removal(); ok {
+	if r, ok := s.room.view.Removal(); ok && len(s.room.view.TakenBy()) == 0 {
 		return rhumb.Errorf(rhumb.KindForbidden, "%w: region %s, number %d, left the mesh at %s, says region %s, which takes nothing from here any more: it has seen version %d of its document, "+
 			"and the configuration store that this region reads is older. Its data stays in %s, and can be read. If it is so, stop this process; "+
 			"if not, put the store right: 'rhumb config status --region %s' and 'rhumb config restore' say what was seen there",
 			configstore.ErrRemoved, r.Name, r.Number, r.At.UTC().Format(time.RFC3339), r.By, r.Version, s.cfg.DataDir, r.By)
 	}
 	return nil
+}
+
+// disputed says that a peer takes this region for removed, and another one does not; nil if
+// that is not so. The region goes on, but changes nothing of the mesh's documents.
+func (s *Server) disputed() error {
+	r, ok := s.room.view.Removal()
+	by := s.room.view.TakenBy()
+	if !ok || len(by) == 0 {
+		return nil
+	}
+	return rhumb.Errorf(rhumb.KindForbidden, "region %s says that this region left the mesh at %s, and has seen version %d of its document; region %s takes its links: "+
+		"producers are taken, changes of the mesh's documents are refused. If %s is right, stop this process; if not, put that one right, "+
+		"or remove it with 'rhumb region remove %s --force'", r.By, r.At.UTC().Format(time.RFC3339), r.Version, by[0], r.By, r.By)
 }
 
 // ownDocument gives the region's document, false if it is another one's by now.
@@ -172,6 +185,9 @@ func (s *Server) standingProblems(problem func(part, state, format string, args 
 		}
 		problem("registration", "removed", "%v; stop this process", err)
 		return true
+	}
+	if err := s.disputed(); err != nil {
+		problem("registration", "disputed", "%v", err)
 	}
 	if doc, ok := s.ownDocument(); ok && doc.Drains() {
 		problem("region", string(doc.State), "takes no producers since %s; 'rhumb region show %s' says what is left to send, 'rhumb region drain %s --undo' takes it back",

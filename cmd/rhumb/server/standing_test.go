@@ -149,3 +149,46 @@ func TestRegionThatPeersKnowToBeRemoved(t *testing.T) {
 		return strings.Count(text, "this region was removed from the mesh") == 2 && strings.Count(text, "in the mesh after all") == 2
 	})
 }
+
+// TestOnePeerAloneSaysThatARegionWasRemoved: while another one takes its links it takes
+// producers and is ready, changes nothing, and says who disagrees. When that one says so,
+// too, it shuts; and the first can be removed through it.
+func TestOnePeerAloneSaysThatARegionWasRemoved(t *testing.T) {
+	f := start(t, configure(t))
+	view, self := f.server.room.view, f.server.room.self
+	for _, name := range []rhumb.RegionName{"eu", "ap"} {
+		if _, err := view.Writer("test").AddRegion(f.ctx(), configstore.Region{Name: name}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says := func(by rhumb.RegionName) {
+		view.HearRemoval(configstore.Removal{By: by, Name: "us", Number: self.Number, Version: self.Version + 7, At: self.UpdatedAt})
+	}
+	shows := func(what, state string, code int, door error) {
+		t.Helper()
+		until(t, what, func() bool {
+			got, _ := get("http://"+f.admin()+"/readyz", "")
+			_, text := get("http://"+f.admin()+"/admin/v1/region", "")
+			err := f.client(f.kafka()).ProduceSync(f.ctx(), &kgo.Record{Topic: "orders", Value: []byte("x")}).FirstErr()
+			return got == code && errors.Is(err, door) && strings.Contains(text, `"state":"`+state+`"`) && strings.Contains(text, "region ap")
+		})
+	}
+	says("ap")
+	shows("it is shut: nobody says otherwise", "removed", http.StatusServiceUnavailable, kerr.PolicyViolation)
+	view.HearMember("eu")
+	shows("one says otherwise", "disputed", http.StatusOK, nil)
+	if _, err := view.Writer("test").PutTenant(f.ctx(), "acme", func(*configstore.Tenant) error { return nil }); !errors.Is(err, configstore.ErrRemoved) {
+		t.Errorf("a change: %v", err)
+	}
+	says("eu")
+	shows("both say so", "removed", http.StatusServiceUnavailable, kerr.PolicyViolation)
+	view.HearMember("eu")
+	shows("one does not any more", "disputed", http.StatusOK, nil)
+	if _, err := view.Writer("test").RemoveRegion(f.ctx(), "ap", true); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "nothing is disputed", func() bool {
+		_, text := get("http://"+f.admin()+"/admin/v1/region", "")
+		return !strings.Contains(text, "disputed") && !strings.Contains(text, "store went back")
+	})
+}
