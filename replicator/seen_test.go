@@ -70,6 +70,14 @@ func (d *fakeDocuments) of(peer rhumb.RegionName) configstore.Told {
 	return d.heard[peer]
 }
 
+// heardOf reports whether a peer told anything, be it that it has seen nothing.
+func (d *fakeDocuments) heardOf(peer rhumb.RegionName) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, ok := d.heard[peer]
+	return ok
+}
+
 // count gives how often it heard anything.
 func (d *fakeDocuments) count() int {
 	d.mu.Lock()
@@ -104,6 +112,7 @@ func TestPeersAreToldWhatWasSeen(t *testing.T) {
 			return func() bool { return us.of("eu").Equal(want) && ap.of("eu").Equal(want) }
 		}
 		ms.until("both are told", 10*time.Second, told(first))
+		ms.until("us has heard of ap, too", 10*time.Second, func() bool { return us.heardOf("ap") && ms.linked("us", "ap") })
 		if us.of("ap").Changes != 0 || docs["eu"].of("us").Changes != 0 {
 			ms.t.Errorf("somebody tells what others told: %+v", us.of("ap"))
 		}
