@@ -94,6 +94,7 @@ func (ms *mesh) behindAndLive(partitions int32, batches int, fault bool, most ti
 	ms.pass(10 * time.Second)
 	eu.start()
 	ms.until("linked", 10*time.Second, func() bool { return ms.linked("us", "eu") })
+	linked := time.Now()
 	ms.until("the backlog flows", time.Minute, func() bool { return us.link("eu").SentBytes > 0 })
 	there, back := &trickle{from: us, to: eu}, &trickle{from: eu, to: us}
 	there.at, back.at = make([]time.Time, 1), make([]time.Time, 1)
@@ -128,11 +129,21 @@ func (ms *mesh) behindAndLive(partitions int32, batches int, fault bool, most ti
 	ms.until("all is there", time.Minute, func() bool { return copied(us, eu, live, 0) && copied(eu, us, live, 0) })
 	for _, x := range []*trickle{there, back} {
 		x.step(false)
+		if l := x.from.manager.link(x.to.self.Name); !fault && l.renewedAt().After(linked) {
+			ms.t.Errorf("%s took its own queue for a longer path, and made the connection anew", x.from.self.Name)
+		}
 		ms.t.Logf("%s: %d records in %s, one of a hundred older than %s", x.from.self.Name, len(x.at), took, x.worst())
 		if x.worst() > most {
 			ms.t.Errorf("new records of %s waited for the backlog: %s", x.from.self.Name, x.worst())
 		}
 	}
+}
+
+// renewedAt tells when a connection was last made anew because of another path.
+func (l *link) renewedAt() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.renewed
 }
 
 // TestClassOf: who was behind counts as new again only when it is well below the border.

@@ -14,6 +14,9 @@ const (
 	longerTicks = 6
 	// quietBelow is what Blocked is below then.
 	quietBelow = 0.1
+	// quietBytes is how much goes over a quiet link in one sample, in either direction: some
+	// records now and then, that fill no queue.
+	quietBytes = 8 << 10
 )
 
 // meter reads how the path does from the connections that are in use.
@@ -29,9 +32,15 @@ type meter struct {
 	begun         time.Time     // of this period
 	longer        int           // samples in a row that show a longer path
 	longest       time.Duration // the least of these
+
+	carried map[*quic.Conn]traffic // at the last sample
+	quiet   int                    // samples in a row in which little went over the link
 }
 
 type packets struct{ sent, lost uint64 }
+
+// traffic is what went over a connection so far, in bytes.
+type traffic struct{ out, in uint64 }
 
 // look takes a sample. blocked is for which part of the time somebody waited for the
 // path.
@@ -70,6 +79,26 @@ func (m *meter) look(first *quic.Conn, others []*member, now time.Time, blocked 
 	}
 }
 
+// hear takes how much goes over the link, over whichever of its connections.
+func (m *meter) hear(first *quic.Conn, others []*member) {
+	now := make(map[*quic.Conn]traffic, 1+len(others))
+	var sum traffic
+	add := func(c *quic.Conn) {
+		st, old := c.ConnectionStats(), m.carried[c]
+		now[c] = traffic{st.BytesSent, st.BytesReceived}
+		sum.out += st.BytesSent - old.out
+		sum.in += st.BytesReceived - old.in
+	}
+	add(first)
+	for _, x := range others {
+		add(x.qc)
+	}
+	m.carried = now
+	if m.quiet++; max(sum.out, sum.in) > quietBytes {
+		m.quiet = 0
+	}
+}
+
 // trip takes a round trip.
 func (m *meter) trip(r time.Duration, blocked float64) {
 	if r == 0 {
@@ -96,10 +125,11 @@ const outgrownBy = 4
 
 // outgrown reports whether the connection began on another path, so much shorter that its
 // congestion control takes each packet on this one for one that waits in a queue, and
-// that nothing is to be sent, so that another one may take its place.
-func (c *conn) outgrown(m *meter, blocked float64) bool {
+// that little goes over it, so that another one may take its place. Under backlog it stays,
+// whoever sends that: on a slow line its queue looks like a longer path, to both sides.
+func (c *conn) outgrown(m *meter) bool {
 	least, first := m.leastTrip(), c.qc.ConnectionStats().MinRTT
-	if blocked >= quietBelow || least < outgrownFrom || first == 0 || least <= outgrownBy*first {
+	if m.quiet < longerTicks || least < outgrownFrom || first == 0 || least <= outgrownBy*first {
 		return false
 	}
 	return c.mayRenew(time.Now())

@@ -159,10 +159,12 @@ func (p *pool) sample(now time.Time, d time.Duration) {
 	p.lastTook = took
 	p.mu.Lock()
 	s.Open = min(p.wanted, 1+len(p.members))
-	used := slices.Clone(p.members[:max(0, s.Open-1)])
+	all := slices.Clone(p.members)
 	p.mu.Unlock()
+	used := all[:max(0, s.Open-1)]
 	p.meter.look(p.conn.qc, used, now, s.Blocked)
-	if p.conn.outgrown(&p.meter, s.Blocked) {
+	p.meter.hear(p.conn.qc, all)
+	if p.conn.outgrown(&p.meter) {
 		p.conn.end(errRenewed)
 	}
 	if p.samples++; p.samples%observeEvery == 0 {
