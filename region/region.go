@@ -37,6 +37,8 @@ type Region struct {
 	cancel      context.CancelFunc // of Run
 	endOnce     sync.Once
 
+	awaited awaited // topics that somebody waits for
+
 	ids   producerIDs
 	lives atomic.Uint64 // grows with each change of the lives of logs
 

@@ -137,13 +137,8 @@ func (r *Region) place(id rhumb.UUID, partitions int32) []rhumb.ShardID {
 
 // waitUsable waits until all partitions of a topic are there.
 func (r *Region) waitUsable(ctx context.Context, id rhumb.UUID) (TopicInfo, error) {
-	changed := make(chan struct{}, 1)
-	defer r.Subscribe(func() {
-		select {
-		case changed <- struct{}{}:
-		default: // it will look anyway
-		}
-	})()
+	changed, cancel := r.awaited.add(r.shards[0], id)
+	defer cancel()
 	for {
 		t, ok := r.TopicByID(id)
 		switch {
@@ -225,6 +220,7 @@ func (r *Region) Subscribe(fn func()) (cancel func()) {
 
 func (r *Region) topicsChanged() {
 	r.wakeReconciler()
+	r.awaited.wake(r.shards[0])
 	r.mu.Lock()
 	subscribers := make([]*subscriber, 0, len(r.subscribers))
 	for s := range r.subscribers {
