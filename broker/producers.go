@@ -3,6 +3,8 @@ package broker
 import (
 	"errors"
 	"sync/atomic"
+
+	"github.com/rhumbmq/rhumb/configstore"
 )
 
 // ErrShut refuses producers in a region that takes none at all: it drains, or was
@@ -37,6 +39,15 @@ func (b *Broker) RefuseProducers(why error) {
 		return
 	}
 	b.producers.why.Store(&why)
+}
+
+// left gives why nothing is made here any more, nil while the region is in the mesh: a topic
+// of a removed region would be in no other one. One that drains makes topics as others do.
+func (b *Broker) left() error {
+	if why := b.producers.why.Load(); why != nil && errors.Is(*why, configstore.ErrRemoved) {
+		return *why
+	}
+	return nil
 }
 
 // Producing gives how many batches of clients are on their way into the log. After

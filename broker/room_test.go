@@ -8,6 +8,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/brokertest"
+	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -75,5 +76,40 @@ func TestNamespaceHasAPartitionLimit(t *testing.T) {
 	}
 	if err := create(at("shop", "z"), 1); !errors.Is(err, broker.ErrNamespaceLimit) {
 		t.Errorf("still above it: %v", err)
+	}
+}
+
+// TestRemovedRegionMakesNoTopics: they would be in no other region; one that drains goes on
+// as others do, and so does one that is back.
+func TestRemovedRegionMakesNoTopics(t *testing.T) {
+	b, err := broker.New(broker.Config{Region: brokertest.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	try := func() (created, grown error) {
+		made++
+		name := rhumb.Topic{Tenant: "acme", Namespace: "shop", Name: rhumb.TopicName(fmt.Sprint("t", made))}
+		_, created = b.CreateTopic(t.Context(), broker.TopicSpec{Topic: name, Partitions: 1})
+		old, ok := b.Topic(rhumb.Topic{Tenant: "acme", Namespace: "shop", Name: "t1"})
+		if !ok {
+			t.Fatal("t1 is not there")
+		}
+		return created, b.GrowTopic(t.Context(), &old, int32(made)+1)
+	}
+	for i, c := range []struct {
+		why  error
+		want error
+	}{
+		{nil, nil},
+		{fmt.Errorf("%w: it drains", broker.ErrShut), nil},
+		{fmt.Errorf("%w: %w", broker.ErrShut, configstore.ErrRemoved), configstore.ErrRemoved},
+		{nil, nil},
+	} {
+		b.RefuseProducers(c.why)
+		created, grown := try()
+		if !errors.Is(created, c.want) || !errors.Is(grown, c.want) {
+			t.Errorf("step %d: %v, %v, want %v", i, created, grown, c.want)
+		}
 	}
 }

@@ -90,6 +90,9 @@ func (b *Broker) CheckTopic(spec TopicSpec) (TopicSpec, error) {
 
 // CreateTopic creates a topic and returns when it can be used.
 func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, error) {
+	if err := b.left(); err != nil {
+		return TopicInfo{}, err
+	}
 	if err := b.freshen(ctx, spec.Topic); err != nil {
 		return TopicInfo{}, err
 	}
@@ -118,6 +121,9 @@ func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec) (TopicInfo, er
 
 // GrowTopic gives a topic n partitions and returns when they can be used.
 func (b *Broker) GrowTopic(ctx context.Context, t *TopicInfo, n int32) error {
+	if err := b.left(); err != nil {
+		return err
+	}
 	release, err := b.reserve(t.Topic, int(n), max(0, int(n)-len(t.Partitions)))
 	if err != nil {
 		return err

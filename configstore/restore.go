@@ -56,8 +56,8 @@ type Restored struct {
 
 // Restore puts this region's copies back into a store that went back: each document
 // that the store lost, or of which it has an older version, as it was seen; one of
-// which it has the same version with other content as the next version, so that
-// every region takes this region's. What the store has newer stays. Another region
+// which it has the same version with other content, or a region again that was removed,
+// as the next version, so that every region takes this region's. What the store has newer stays. Another region
 // may have seen more: each puts back its own, in any order.
 //
 // With dry it changes nothing and says what it would do. by is written into
@@ -123,7 +123,8 @@ func (v *View) replacements(docs []Document, by string) ([]Replacement, error) {
 	list := make([]Replacement, 0, len(back))
 	for _, p := range back {
 		r := Replacement{Document: v.seen[p.Key], Was: stored[p.Key]}
-		if r.Was != nil && r.Was.Version == r.Document.Version {
+		if r.Was != nil && r.Was.Version >= r.Document.Version {
+			r.Document.Version = r.Was.Version // higher where the store revived a number
 			next, err := nextVersion(r.Document, by, time.Now())
 			if err != nil {
 				return nil, err

@@ -142,10 +142,10 @@ func (v *View) said() map[rhumb.RegionName]word {
 }
 
 // Removal gives the evidence that this region was removed, of which its own documents do
-// not know: the highest version that a peer names, if the documents here are no newer. A
-// region's number is given once and retired once, so who has seen that knows more than any
-// number of peers who have not; and a document of a higher version that still has the
-// region was written by who did not know of it, in a store that went back: it is newer.
+// not know: the highest version that a peer names. A region's number is given once and
+// retired once, so who has seen that knows more than any number of peers who have not, and
+// than documents of a higher version that still have the region: they were written by who
+// did not know of it, in a store that went back. Only a newer number of the name is newer.
 //
 // A single peer may be wrong. What the evidence stops is therefore only what can wait,
 // changes of the mesh's documents, while [View.TakenBy] names regions that disagree.
@@ -181,10 +181,11 @@ func (p *picture) member(name rhumb.RegionName) bool {
 	return ok && !r.Deleted
 }
 
-// lacks reports whether a removal is not known here, and nothing newer is.
+// lacks reports whether a removal is not known here, and no newer number of the name is. A
+// document of a higher version that still has the number does not know of it either: revives.
 func (p *picture) lacks(r Removal) bool {
 	owner := p.owners[r.Number]
-	return !owner.Gone && p.regions[r.Name].Version <= r.Version
+	return !owner.Gone && p.regions[r.Name].Number <= r.Number
 }
 
 // toldError says that the store went back as far as peers tell: what this region itself

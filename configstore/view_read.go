@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -92,6 +93,8 @@ func (v *View) compare(docs []Document) (changed []Document, back []Problem) {
 			known++
 		}
 		switch {
+		case ok && d.Version > old.Version && revives(old, d):
+			back = append(back, Problem{d.Key, fmt.Sprintf("the store has the region again with version %d, this region saw the removal of that number with version %d", d.Version, old.Version)})
 		case !ok || d.Version > old.Version:
 			changed = append(changed, d)
 		case d.Version < old.Version:
@@ -113,6 +116,20 @@ func (v *View) compare(docs []Document) (changed []Document, back []Problem) {
 		}
 	}
 	return changed, back
+}
+
+// revives reports whether a document has a region under a number that an older one retired. A
+// number is given once, and retired once: who wrote that did not know of the removal, in a store
+// that went back, and its version, however high, says nothing.
+func revives(old, d Document) bool {
+	if !strings.HasPrefix(d.Key, RegionsPrefix) {
+		return false
+	}
+	var was, is Region
+	if json.Unmarshal(old.JSON, &was) != nil || json.Unmarshal(d.JSON, &is) != nil {
+		return false // what cannot be read is refused by itself
+	}
+	return is.Number < was.Number || is.Number == was.Number && was.Deleted && !is.Deleted
 }
 
 // publish shows the picture after the changed documents. One that is refused

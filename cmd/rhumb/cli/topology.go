@@ -2,8 +2,10 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -174,6 +176,7 @@ func readPlan(c *cobra.Command, file string) (planShown, error) {
 
 func topologyExport(a *asking) *cobra.Command {
 	var file string
+	var force bool
 	c := &cobra.Command{Use: "export", Short: "Write what there is as a topology file, which, applied, changes nothing", Args: exactly(0, "none"),
 		Example: "  rhumb topology export -f mesh.yaml",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -186,7 +189,14 @@ func topologyExport(a *asking) *cobra.Command {
 				if file == "" || file == "-" {
 					return a.printDocument(c, text)
 				}
-				out, err := os.Create(file)
+				mode := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+				if !force {
+					mode |= os.O_EXCL // elsewhere -f is what is read: it may be the operator's only copy
+				}
+				out, err := os.OpenFile(file, mode, 0o666)
+				if errors.Is(err, fs.ErrExist) {
+					return rhumb.Errorf(rhumb.KindExists, "%s exists, and is left as it is: 'rhumb topology export' writes to the file of -f; give another name, or --force to replace it", file)
+				}
 				if err != nil {
 					return rhumb.Errorf(rhumb.KindInvalid, "%w", err)
 				}
@@ -197,6 +207,7 @@ func topologyExport(a *asking) *cobra.Command {
 				return a.format.print(out, text, nil)
 			})
 		}}
-	c.Flags().StringVarP(&file, "file", "f", "", "write to this file instead of standard output")
+	c.Flags().StringVarP(&file, "file", "f", "", "write to this new file instead of standard output")
+	c.Flags().BoolVar(&force, "force", false, "replace the file of -f if it exists")
 	return c
 }

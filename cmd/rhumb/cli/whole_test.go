@@ -217,4 +217,12 @@ func TestNothingIsConcludedFromACutList(t *testing.T) {
 	}
 	t.Setenv("RHUMB_TOKEN", allToken)
 	said(t, exitDone, "", "region", "list")
+	said(t, exitFailed, "exists, and is left as it is", "topology", "export", "-f", file)
+	if kept, err := os.ReadFile(file); err != nil || string(kept) != plan {
+		t.Errorf("the file is now %s, %v", kept, err)
+	}
+	said(t, exitDone, "", "topology", "export", "--force", "-f", file)
+	if kept, err := os.ReadFile(file); err != nil || string(kept) == plan {
+		t.Errorf("the file is still %s, %v", kept, err)
+	}
 }
