@@ -275,7 +275,7 @@ func (f *flow) goOn(ctx context.Context, c *conn, why error) (opened func(), err
 	return f.openAgain(ctx, c)
 }
 
-// stalls notes why nothing goes for now.
+// stalls notes why the flow sends nothing.
 func (f *flow) stalls(err error) {
 	f.mu.Lock()
 	f.status.err, f.status.errAt = err, time.Now()

@@ -113,7 +113,7 @@ func (n *node) fill(t rhumb.Topic, partitions, batches int, noise float64) {
 // connections all the time.
 func TestTwoLinksShareAFastLine(t *testing.T) {
 	if testing.Short() {
-		t.Skip("half a minute of a full line")
+		t.Skip("half a minute of a full line: without -short, as make test runs it")
 	}
 	for _, noise := range []float64{1, .4} {
 		t.Run(fmt.Sprintf("noise %g", noise), func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestTwoLinksShareAFastLine(t *testing.T) {
 //	go test ./replicator -run TestFiguresOfSharedLines -figures -v
 func TestFiguresOfSharedLines(t *testing.T) {
 	if !*figures {
-		t.Skip("only with -figures")
+		t.Skip("prints figures and judges nothing: only with -figures")
 	}
 	const rate, steps = 100_000_000, 12
 	for _, noise := range []float64{1, .4} {
