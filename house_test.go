@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -81,7 +82,7 @@ func TestFunctionsAndFilesAreShort(t *testing.T) {
 // for a condition, or use virtual time.
 func TestTestsDoNotSleep(t *testing.T) {
 	for _, f := range parseTree(t) {
-		if !f.isTest() || importsSynctest(f.ast) {
+		if !f.isTest() || inBubbles(f.ast) {
 			continue
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
@@ -97,14 +98,35 @@ func TestTestsDoNotSleep(t *testing.T) {
 	}
 }
 
-// importsSynctest: in a bubble a sleep is virtual, exact and free.
-func importsSynctest(f *ast.File) bool {
+const bubblePath = "github.com/rhumbmq/rhumb/internal/bubble"
+
+// inBubbles: in a bubble a sleep is virtual, exact and free.
+func inBubbles(f *ast.File) bool {
 	for _, imp := range f.Imports {
-		if imp.Path.Value == `"testing/synctest"` {
+		if imp.Path.Value == `"testing/synctest"` || imp.Path.Value == strconv.Quote(bubblePath) {
 			return true
 		}
 	}
 	return false
+}
+
+// TestBubblesAreOurs: the race detector crashes in bubbles that package bubble did not make.
+func TestBubblesAreOurs(t *testing.T) {
+	for _, f := range parseTree(t) {
+		if f.ast.Name.Name == "bubble" {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok || sel.Sel.Name != "Test" {
+				return true
+			}
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "synctest" {
+				t.Errorf("%s: synctest.Test; use bubble.Test of %s", f.set.Position(n.Pos()), bubblePath)
+			}
+			return true
+		})
+	}
 }
 
 func TestPackagesAndExportsAreDocumented(t *testing.T) {

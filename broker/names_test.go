@@ -5,12 +5,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/configstore/embedded"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -32,7 +32,7 @@ func (h *hanging) Get(ctx context.Context, key string) (configstore.Document, er
 // TestChangesWithAStoreThatHangs deletes and changes a topic of the mesh while the
 // store does not answer: the wait is bounded, and its end says whose silence it was.
 func TestChangesWithAStoreThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		store := &hanging{Store: embedded.NewMemory()}
 		if _, err := configstore.NewWriter(store, "test").EnsureMesh(t.Context()); err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/brokertest"
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -70,7 +71,7 @@ func (r *refusing) DeleteTopic(ctx context.Context, t rhumb.Topic, count uint64)
 }
 
 func followed(t *testing.T, test func(ctx context.Context, b *broker.Broker, r *refusing, c *counts, topic rhumb.Topic)) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r, c := &refusing{Region: brokertest.New()}, &counts{of: map[rhumb.Topic]uint64{}}
 		b, err := broker.New(broker.Config{Region: r, Names: c})
 		if err != nil {

@@ -3,11 +3,11 @@ package broker_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/brokertest"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/codec/codectest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -120,7 +120,7 @@ func (unbounded) Release(int64)                        {}
 // In virtual time: an idle fetch ends exactly when it may, one that is woken too
 // early goes on waiting.
 func TestP80FetchWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFixture(t, nil)
 		began := time.Now()
 		limits := broker.FetchLimits{MinBytes: 150, MaxBytes: 1 << 20, MaxWait: 500 * time.Millisecond, Budget: unbounded{}}

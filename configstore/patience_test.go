@@ -6,11 +6,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/configstore/embedded"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -103,7 +103,7 @@ func TestChangeWaitsOnceForAStoreThatHangs(t *testing.T) {
 // hangAfter runs a change on a store that answers so many calls, and reports whether
 // they were enough.
 func hangAfter(t *testing.T, calls int64, most time.Duration, change func(context.Context, *configstore.Writer) error) (done bool) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		h := &hanging{Memory: a.store}
 		h.left.Store(-1)
@@ -133,7 +133,7 @@ func hangAfter(t *testing.T, calls int64, most time.Duration, change func(contex
 // TestGivingUpIsNoFaultOfTheStore: who ends the request himself hears that, not that
 // the store hangs.
 func TestGivingUpIsNoFaultOfTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := &hanging{Memory: small(t).store}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

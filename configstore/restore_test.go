@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -17,7 +18,7 @@ import (
 // the same.
 func TestI5RandomRestores(t *testing.T) {
 	for seed := range uint64(40) {
-		synctest.Test(t, func(t *testing.T) { randomRestores(t, seed) })
+		bubble.Test(t, func(t *testing.T) { randomRestores(t, seed) })
 	}
 }
 

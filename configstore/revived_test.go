@@ -3,10 +3,10 @@ package configstore_test
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -16,7 +16,7 @@ import (
 // the word of a peer counts however high the versions have become. A name that comes back
 // under a new number is none of that.
 func TestI7RetiredNumberStaysRetired(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		kept := &configstore.MemoryKeeper{}
 		openView(t, a.store, kept)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -48,7 +49,7 @@ func (a admin) cannotWrite(v *configstore.View, is error, words ...string) {
 // so it sees nothing; a peer saw more. It says which documents, changes nothing, puts
 // nothing back itself, and is well as soon as the store has them, whatever else is said.
 func TestH8RegionThatWasAwayIsToldThatTheStoreWentBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		kept, ahead := away(t, a)
 		v := openView(t, a.store, kept)
@@ -93,7 +94,7 @@ func TestH8RegionThatWasAwayIsToldThatTheStoreWentBack(t *testing.T) {
 // TestToldRegionFollowsTheStoreAllTheSame: it has nothing better, and a store that somebody
 // changed after it went back has the same versions with other content.
 func TestToldRegionFollowsTheStoreAllTheSame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		kept, ahead := away(t, a)
 		v := openView(t, a.store, kept)
@@ -120,7 +121,7 @@ func TestToldRegionFollowsTheStoreAllTheSame(t *testing.T) {
 // TestPeerThatCannotReadTheStore: it has seen more, and cannot say which documents the
 // store lacks; but how much it has seen.
 func TestPeerThatCannotReadTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		kept, peer := &configstore.MemoryKeeper{}, &configstore.MemoryKeeper{}
 		openView(t, a.store, kept)
@@ -158,7 +159,7 @@ func TestPeerThatCannotReadTheStore(t *testing.T) {
 // TestTalkativePeerCostsLittle: one that says something else a thousand times a second has
 // the store read once in that time, and what it said last counts.
 func TestTalkativePeerCostsLittle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		s := &countingStore{Store: a.store}
 		v := openView(t, s, &configstore.MemoryKeeper{})
@@ -181,7 +182,7 @@ func TestTalkativePeerCostsLittle(t *testing.T) {
 
 // TestWordEndsWithWhoSaidIt: of a region that left the mesh nothing counts.
 func TestWordEndsWithWhoSaidIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		v := openView(t, a.store, &configstore.MemoryKeeper{})
 		defer run(t, v)()
@@ -207,7 +208,7 @@ func TestWordEndsWithWhoSaidIt(t *testing.T) {
 // said to be removed; and nothing else can be changed there, nor another region removed, nor
 // any while the store went back by what the region itself has seen.
 func TestWhoSaysWhatIsWrongCanBeRemoved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		v := openView(t, a.store, &configstore.MemoryKeeper{})
 		defer run(t, v)()
@@ -246,7 +247,7 @@ func TestWhoSaysWhatIsWrongCanBeRemoved(t *testing.T) {
 // TestWordOfAFormerRegion: the name under a new number is not held to it, even if both are
 // seen at once.
 func TestWordOfAFormerRegion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		v := openView(t, a.store, &configstore.MemoryKeeper{})
 		defer run(t, v)()
@@ -281,7 +282,7 @@ func TestWordOfAFormerRegion(t *testing.T) {
 // cannot read the store, or is offered another mesh's. How much it has seen says less: the
 // store has changed meanwhile, by who knew of nothing.
 func TestWhoTellsLosesTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		kept, ahead := away(t, a)
 		v := openView(t, a.store, kept)
@@ -317,7 +318,7 @@ func TestWhoTellsLosesTheStore(t *testing.T) {
 // was told writes. When all has been put back and said, all are current.
 func TestI5RandomWords(t *testing.T) {
 	for seed := range uint64(60) {
-		synctest.Test(t, func(t *testing.T) { randomWords(t, seed) })
+		bubble.Test(t, func(t *testing.T) { randomWords(t, seed) })
 	}
 }
 
@@ -433,7 +434,7 @@ func (a admin) moves(name rhumb.RegionName, geo string) error {
 // TestRemovalIsProved: the highest version counts, whoever names it and how many say
 // otherwise; without a store, too. It is withdrawn by who said it.
 func TestRemovalIsProved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		v := openView(t, a.store, &configstore.MemoryKeeper{})
 		defer run(t, v)()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -108,7 +109,7 @@ func TestViewShowsWhatIsInForce(t *testing.T) {
 // TestG85SilentWatchIsCaught runs under virtual time: a change that the watch does
 // not tell of is in force within the interval of the re-read.
 func TestG85SilentWatchIsCaught(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		v := openView(t, a.store, &configstore.MemoryKeeper{})
 		defer run(t, v)()
@@ -140,7 +141,7 @@ func TestG85SilentWatchIsCaught(t *testing.T) {
 // TestWatchThatIsAMomentBehindMissesNothing: a change that a read by time finds just
 // before the watch tells of it is no fault of the watch.
 func TestWatchThatIsAMomentBehindMissesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		v := openView(t, a.store, &configstore.MemoryKeeper{})
 		defer run(t, v)()
@@ -181,7 +182,7 @@ func (s *countingStore) List(ctx context.Context, prefix string) ([]configstore.
 // one, also if the one that was to read it gives up; and each sees what was stored
 // before it asked.
 func TestReadsAreShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		s := &countingStore{Store: a.store}
 		v := openView(t, s, &configstore.MemoryKeeper{})
@@ -219,7 +220,7 @@ func TestReadsAreShared(t *testing.T) {
 // TestWritesAreReadOnce: what a View's own writer stored is not read again because the
 // watch tells of it.
 func TestWritesAreReadOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		s := &countingStore{Store: a.store}
 		v := openView(t, s, &configstore.MemoryKeeper{})
@@ -243,7 +244,7 @@ func TestWritesAreReadOnce(t *testing.T) {
 // TestI5StoreDownForAnHour restarts the region while the store is down, with its
 // last good copy in a file.
 func TestI5StoreDownForAnHour(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		keeper := configstore.FileKeeper(filepath.Join(t.TempDir(), "last-good"))
 		v := openView(t, a.store, keeper)
@@ -412,7 +413,7 @@ func TestCrashWhileTheCopyIsSaved(t *testing.T) {
 // a view that is current shows what the store has.
 func TestI5RandomHistories(t *testing.T) {
 	for seed := range uint64(30) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			a, keeper := small(t), &configstore.MemoryKeeper{}
 			v := openView(t, a.store, keeper)
@@ -472,7 +473,7 @@ func TestI5RandomHistories(t *testing.T) {
 // TestG74NewAddressIsPickedUp: a region that moved is seen by the others, and its
 // version too.
 func TestG74NewAddressIsPickedUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := small(t)
 		v := openView(t, a.store, &configstore.MemoryKeeper{})
 		other := openView(t, a.store, &configstore.MemoryKeeper{})

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage"
@@ -123,7 +123,7 @@ func crashAdministration(t *testing.T, unsynced vfs.Unsynced) {
 	}
 	var moments []moment
 	states := []string{}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		answered := 0
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
@@ -154,7 +154,7 @@ func crashAdministration(t *testing.T, unsynced vfs.Unsynced) {
 	}
 	for i := 0; i < len(moments); i += every {
 		m := moments[i]
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			n := startNode(t, m.fs, nil)
 			at := m.after
 			if got := n.sketch(); got != states[at] {
@@ -200,7 +200,7 @@ func (n *node) finishHistory(t *testing.T, at int) {
 // A restart, clean or not, never lowers a partition's leader epoch (P93): clients
 // take a lower one for stale metadata and wait for ever.
 func TestP93LeaderEpochsNeverFall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		info := n.topic(testTopic, 3)
 		last := map[rhumb.PartitionRef]int32{}
@@ -221,7 +221,7 @@ func TestP93LeaderEpochsNeverFall(t *testing.T) {
 // Retention follows every layer that can say it, within a look of the region, and
 // without a restart; a topic that is not deleted from keeps its records.
 func TestRetentionFollowsItsSettings(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		var namespace atomic.Pointer[int64] // nil: it says nothing
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), func(c *Config, _ *storage.Config) {

@@ -6,13 +6,14 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
 // TestAwaitedTopics: who waits for a topic is woken when that one changes or something is
 // deleted, also after nobody waited for a while, and not for others.
 func TestAwaitedTopics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		one, two := n.topic(numbered(1), 1), n.topic(numbered(2), 1)
@@ -69,7 +70,7 @@ func TestAwaitedTopics(t *testing.T) {
 // region stops in the middle of it, and the region ends.
 func TestTopicsThatAreMadeWhileTheRegionStops(t *testing.T) {
 	for yields := 1; yields <= 1<<14; yields *= 4 {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			const topics = 500
 			n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 			answered := make(chan error, 1)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage"
 	"github.com/rhumbmq/rhumb/storage/vfs"
@@ -24,7 +25,7 @@ func TestP08GroupsKeepTheirPlace(t *testing.T) {
 			t.Errorf("group %q is in slot %d, was in %d", name, got, want)
 		}
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		fs := n.fs.CrashClone(vfs.CrashOptions{})
 		if _, err := storage.Open(storage.Config{FS: fs, Dir: "data", Shards: 5, MinFree: -1, Reserve: -1}); err == nil {
@@ -35,7 +36,7 @@ func TestP08GroupsKeepTheirPlace(t *testing.T) {
 
 // TestP11LaterCommitWins: by its place in the log, whatever clocks say.
 func TestP11LaterCommitWins(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		info := n.topic(testTopic, 1)
 		commit := func(offset rhumb.Offset, at int64) {
@@ -58,7 +59,7 @@ func TestP11LaterCommitWins(t *testing.T) {
 
 // TestP18RestartKeepsEveryCommit, the last one of each group and partition.
 func TestP18RestartKeepsEveryCommit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		info := n.topic(testTopic, 20)
 		want := map[GroupKey]map[OffsetKey]OffsetCommit{}
@@ -92,7 +93,7 @@ func TestP18RestartKeepsEveryCommit(t *testing.T) {
 // TestUseOfPositionsIsCounted: what positions take follows each change, a restart, and
 // the end of a topic; positions that are moved take no more.
 func TestUseOfPositionsIsCounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		info := n.topic(testTopic, 3)
 		commit := func(p int32, metadata string) OffsetCommit {

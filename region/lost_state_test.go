@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage"
 	"github.com/rhumbmq/rhumb/storage/vfs"
@@ -31,7 +32,7 @@ func loseState(t *testing.T, fs *vfs.Mem) {
 // TestI1LostStateDatabaseIsRebuilt: as long as the log has every entry, a region whose
 // state database is gone applies them again, and has all that it had.
 func TestI1LostStateDatabaseIsRebuilt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		before := n.topic(testTopic, 2)
 		for i := range 20 {
@@ -61,7 +62,7 @@ func TestI1LostStateDatabaseIsRebuilt(t *testing.T) {
 // in the state database alone. A region that lost it does not start, says why, and
 // changes nothing.
 func TestI1LostStateDatabaseIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		info := n.topic(testTopic, 1)
 		for range 40 { // four log files

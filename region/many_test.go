@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage"
 	"github.com/rhumbmq/rhumb/storage/vfs"
@@ -41,7 +41,7 @@ func createTogether(r *Region, topics, together int) error {
 // TestManyTopicsAreMadeTogether: topics that are made at the same time are all
 // usable, cost a small part of a flush each, and are told to followers once each.
 func TestManyTopicsAreMadeTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		mark := n.TopicsSince(TopicsMark{}).Mark
 		const topics = 600
@@ -77,7 +77,7 @@ func TestManyTopicsAreMadeTogether(t *testing.T) {
 // TestTopicsSince: a follower is told what changed, that something is gone, and to
 // look at everything where one change does not say what it concerns.
 func TestTopicsSince(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		if c := n.TopicsSince(TopicsMark{}); !c.Whole {

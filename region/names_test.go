@@ -3,8 +3,8 @@ package region
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
@@ -12,7 +12,7 @@ import (
 // A topic that is deleted in its region alone leaves the deletion count as it is,
 // is remembered through a loss of power, and is forgotten when it is made again.
 func TestDeletedHereIsRemembered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		ctx := context.Background()
 		if err := n.DeleteTopic(ctx, testTopic, 3); err != nil {

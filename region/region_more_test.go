@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage"
@@ -25,7 +26,7 @@ func (n *node) restart(seed uint64, change func(*Config, *storage.Config)) *node
 func pause(d time.Duration) { <-time.NewTimer(d).C }
 
 func TestI1RestartKeepsWhatWasAcknowledged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		info := n.topic(testTopic, 3)
 		cluster := n.ClusterID()
@@ -74,7 +75,7 @@ func TestI1RestartKeepsWhatWasAcknowledged(t *testing.T) {
 }
 
 func TestTopicDeletionAndRecreation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		old := n.topic(testTopic, 4)
@@ -134,7 +135,7 @@ func TestTopicDeletionAndRecreation(t *testing.T) {
 }
 
 func TestCommitAfterDeletionIsSwept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		info := n.topic(testTopic, 1)
@@ -156,7 +157,7 @@ func TestCommitAfterDeletionIsSwept(t *testing.T) {
 }
 
 func TestRetentionMovesTheLogStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		byTime := rhumb.Topic{Tenant: "t", Namespace: "n", Name: "by-time"}
@@ -196,7 +197,7 @@ func TestRetentionMovesTheLogStart(t *testing.T) {
 }
 
 func TestI12FlushedFollowsTheDisk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		lazy := func(c *Config, s *storage.Config) {
 			c.Durability, s.Durability, s.FlushInterval = storage.DurabilityInterval, storage.DurabilityInterval, time.Second
 		}
@@ -239,7 +240,7 @@ func TestI12FlushedFollowsTheDisk(t *testing.T) {
 }
 
 func TestG91BytesInFlightAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), func(c *Config, _ *storage.Config) { c.InFlight = 10 << 10 })
 		ref := n.topic(testTopic, 1).Partitions[0].Ref
 		var refused, stored int
@@ -267,7 +268,7 @@ func TestG91BytesInFlightAreBounded(t *testing.T) {
 }
 
 func TestLowSpaceRefusesDataAndOpensAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		var free atomic.Uint64
 		free.Store(10 << 30)
@@ -295,7 +296,7 @@ func TestLowSpaceRefusesDataAndOpensAgain(t *testing.T) {
 }
 
 func TestFailedFlushEndsTheRegion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		n := startNode(t, fs, nil)
 		ref := n.topic(testTopic, 1).Partitions[0].Ref
@@ -331,7 +332,7 @@ func answerOf(write func(done func(error))) error {
 }
 
 func TestGroups(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		info := n.topic(testTopic, 2)
 		for i := range 20 {
@@ -370,7 +371,7 @@ func TestGroups(t *testing.T) {
 
 // TestIdleRegionWritesNothing: groups of one voter have no heartbeat.
 func TestIdleRegionWritesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		recent := func(h *codec.BatchHeader) { h.MaxTimestamp = time.Now().UnixMilli() } // or retention has work
 		n.append(n.topic(testTopic, 3).Partitions[0].Ref, makeBatch(1, 10, recent))
@@ -392,7 +393,7 @@ func TestIdleRegionWritesNothing(t *testing.T) {
 
 // TestLargeTopicsAreStartedTogether: partitions share flushes.
 func TestLargeTopicsAreStartedTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		info := n.topic(testTopic, 500)
 		seen := map[rhumb.PartitionRef]bool{}

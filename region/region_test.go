@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"testing"
-	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage"
@@ -110,7 +110,7 @@ func makeBatch(count int, size int, change func(*codec.BatchHeader)) []byte {
 }
 
 func TestAppendAndRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startNode(t, vfs.NewMem(vfs.MemConfig{}), nil)
 		info := n.topic(testTopic, 2)
 		if len(info.Partitions) != 2 || !info.Ready() {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/replicator/strands"
@@ -92,7 +93,7 @@ func TestI3CarrierKeepsTheOrderOfEachSession(t *testing.T) {
 // TestI9CarrierTakesLittle: while the stream takes nothing, no more gathers than is allowed,
 // who has given something there counts as writing, and the next one waits itself.
 func TestI9CarrierTakesLittle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l, p := testLane()
 		var all sync.WaitGroup
 		all.Go(l.carry)

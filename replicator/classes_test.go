@@ -3,9 +3,9 @@ package replicator
 import (
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/relay"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -164,7 +164,7 @@ func TestClassOf(t *testing.T) {
 // TestPrecedence: backlog waits while new data is written, no longer than it may, and
 // not for a lane that is gone.
 func TestPrecedence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var p precedence
 		waits := func(gone <-chan struct{}) time.Duration {
 			began := time.Now()

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/relay"
 )
 
@@ -32,7 +32,7 @@ func TestFiguresOfBadLines(t *testing.T) {
 		for _, partitions := range []int{1, 8} {
 			for _, most := range []int{1, 64} {
 				t.Run(fmt.Sprintf("%s %g%% partitions=%d connections=%d", 2*line.Delay, 100*line.Loss, partitions, most), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { figure(newMesh(t, line, "us", "eu"), partitions, most) })
+					bubble.Test(t, func(t *testing.T) { figure(newMesh(t, line, "us", "eu"), partitions, most) })
 				})
 			}
 		}

@@ -6,10 +6,12 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/rhumbmq/rhumb/internal/bubble"
 )
 
 func TestGateOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := newGate(10)
 		if err := g.acquire(t.Context(), 10, fresh); err != nil {
 			t.Fatal(err)
@@ -52,7 +54,7 @@ func TestGateOrder(t *testing.T) {
 }
 
 func TestGateBacklogIsNotStarved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := newGate(1)
 		_ = g.acquire(t.Context(), 1, fresh)
 		through := false
@@ -83,7 +85,7 @@ func TestGateBacklogIsNotStarved(t *testing.T) {
 }
 
 func TestGateGivesUpWithTheContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := newGate(1)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		_ = g.acquire(t.Context(), 1, fresh)

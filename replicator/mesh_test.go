@@ -13,12 +13,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/quic-go/quic-go/testutils/simnet"
 
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/certs"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/relay"
@@ -331,7 +331,7 @@ func (l *logBuffer) count(text string) int { return strings.Count(l.String(), te
 // inBubble runs a test of a mesh in virtual time. Whatever still runs at its end
 // fails the test.
 func inBubble(t *testing.T, s relay.Settings, names []rhumb.RegionName, test func(ms *mesh)) {
-	synctest.Test(t, func(t *testing.T) { test(newMesh(t, s, names...)) })
+	bubble.Test(t, func(t *testing.T) { test(newMesh(t, s, names...)) })
 }
 
 var usEu = []rhumb.RegionName{"us", "eu"}

@@ -3,9 +3,9 @@ package replicator
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/relay"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -23,7 +23,7 @@ func TestTwoLinksShareABottleneck(t *testing.T) {
 		{Delay: 40 * time.Millisecond, Rate: rate, Queue: rate / 8 / 5, Loss: .0005}, // and some loss
 	} {
 		t.Run(fmt.Sprintf("queue %d loss %g", line.Queue, line.Loss), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				ms := newMesh(t, relay.Settings{Delay: 40 * time.Millisecond}, "us", "eu", "ap")
 				us := ms.nodes["us"]
 				ms.net.bottleneck(us.addr, line)

@@ -5,9 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/relay"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -117,7 +117,7 @@ func TestTwoLinksShareAFastLine(t *testing.T) {
 	}
 	for _, noise := range []float64{1, .4} {
 		t.Run(fmt.Sprintf("noise %g", noise), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := newSharedLine(t, 50_000_000, noise, 100*time.Second, 0)
 				// Chance gives one of them a fifth more for some seconds; three times in a row it
 				// does not.
@@ -158,7 +158,7 @@ func TestFiguresOfSharedLines(t *testing.T) {
 	const rate, steps = 100_000_000, 12
 	for _, noise := range []float64{1, .4} {
 		for range *shareSeeds {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := newSharedLine(t, rate, noise, (steps+2)*shareStep+*shareLate, *shareLate)
 				var half, all [2]float64
 				worst, line := 1.0, ""

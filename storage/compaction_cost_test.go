@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/compact"
@@ -24,7 +25,7 @@ func TestCompactionWritesLittle(t *testing.T) {
 		skew bool
 	}{{"few keys", 100, false}, {"many keys", 10_000, false}, {"some keys hot", 10_000, true}, {"each key once", 1 << 30, false}} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { writesLittle(t, c.keys, c.skew) })
+			bubble.Test(t, func(t *testing.T) { writesLittle(t, c.keys, c.skew) })
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/index"
 	"github.com/rhumbmq/rhumb/storage/vfs"
@@ -184,7 +185,7 @@ func crashCompaction(t *testing.T, seed uint64, how way) {
 	var moments []moment
 	var h *keyedHistory
 	segments := 0
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h = playKeyed(t, seed, how, func(h *keyedHistory, fs *vfs.Mem, op vfs.Op) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -210,7 +211,7 @@ func crashCompaction(t *testing.T, seed uint64, how way) {
 			second = 1 + i*7%60
 		}
 		ok := t.Run(fmt.Sprintf("op %d %s %s", i, m.op.Kind, m.op.Name), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { recoverKeyed(t, h.entries, m.saved, m.fs, how, second) })
+			bubble.Test(t, func(t *testing.T) { recoverKeyed(t, h.entries, m.saved, m.fs, how, second) })
 		})
 		if !ok {
 			return
@@ -222,7 +223,7 @@ func crashCompaction(t *testing.T, seed uint64, how way) {
 // partition goes when a snapshot comes, or a tombstone that the sender has not any more
 // would leave its values behind.
 func TestCompactionGivesWayToASnapshot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		from := start(t, testConfig(vfs.NewMem(vfs.MemConfig{})))
 		defer from.close()
 		fs := vfs.NewMem(vfs.MemConfig{})

@@ -13,6 +13,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/codec/codectest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -222,7 +223,7 @@ func writtenBy(t testing.TB, entries []*raftpb.Entry) map[rhumb.PartitionID][]ke
 func eager(limit rhumb.Offset) *Compaction { return &Compaction{Limit: limit} }
 
 func TestCompactionKeepsEachKeysNewest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		cfg := testConfig(fs)
 		removed := 0
@@ -279,7 +280,7 @@ func TestCompactionKeepsEachKeysNewest(t *testing.T) {
 // TestP146LogEndStaysReadable: although all that a log ends with are tombstones whose
 // time is over, its last record stays, so that a reader's position reaches the end.
 func TestP146LogEndStaysReadable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := start(t, testConfig(vfs.NewMem(vfs.MemConfig{})))
 		defer n.close()
 		d := newDriver(t, n.store.Shard(1))
@@ -318,7 +319,7 @@ func TestP146LogEndStaysReadable(t *testing.T) {
 // TestP148LookUpsBehindHoles: a look-up in a hole finds the next record, with all that
 // is its own.
 func TestP148LookUpsBehindHoles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := start(t, testConfig(vfs.NewMem(vfs.MemConfig{})))
 		defer n.close()
 		d := newDriver(t, n.store.Shard(1))
@@ -363,7 +364,7 @@ func TestP148LookUpsBehindHoles(t *testing.T) {
 // TestCompactionKeepsToItsLimits: neither what is too young, nor what is not flushed
 // on a majority, nor what an edge still has to carry is touched.
 func TestCompactionKeepsToItsLimits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := start(t, testConfig(vfs.NewMem(vfs.MemConfig{})))
 		defer n.close()
 		d := newDriver(t, n.store.Shard(1))
@@ -412,7 +413,7 @@ func TestCompactionKeepsToItsLimits(t *testing.T) {
 // full; the next entry of anything begins a new one, and the partition is compacted.
 func TestMaxLagEndsTheFile(t *testing.T) {
 	for _, lag := range []time.Duration{0, time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			fs := vfs.NewMem(vfs.MemConfig{})
 			n := start(t, testConfig(fs))
 			d := newDriver(t, n.store.Shard(1))

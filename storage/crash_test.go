@@ -15,6 +15,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
@@ -249,7 +250,7 @@ func crashEverywhere(t *testing.T, seed uint64, how way) {
 		op   vfs.Op
 	}
 	var moments []moment
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := play(t, seed, how, func(h *history, fs *vfs.Mem, op vfs.Op) error {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -271,7 +272,7 @@ func crashEverywhere(t *testing.T, seed uint64, how way) {
 			second = 1 + i*7%60
 		}
 		ok := t.Run(fmt.Sprintf("op %d %s %s", i, m.op.Kind, m.op.Name), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { checkRecovery(t, m.h, m.made, m.fs, how, second) })
+			bubble.Test(t, func(t *testing.T) { checkRecovery(t, m.h, m.made, m.fs, how, second) })
 		})
 		if !ok {
 			return

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -32,7 +33,7 @@ func testBadPlace(t *testing.T, direct bool) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				fs := vfs.NewMem(vfs.MemConfig{})
 				cfg := testConfig(fs)
 				n := start(t, cfg)

@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
@@ -28,7 +29,7 @@ func TestI1FailedOperations(t *testing.T) {
 		for n := 3; n < 700; n += step {
 			how := way{DurabilityFsync, n%2 == 0}
 			ok := t.Run(fmt.Sprintf("%v from operation %d", fault, n), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					var mu sync.Mutex // Pebble and the settler work side by side
 					var after *vfs.Mem
 					ops := 0
@@ -56,7 +57,7 @@ func TestI1FailedOperations(t *testing.T) {
 }
 
 func TestFailedFlushEndsTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		cfg := testConfig(fs)
 		var told error
@@ -96,7 +97,7 @@ func TestFailedFlushEndsTheStore(t *testing.T) {
 }
 
 func TestLowSpaceRefusesWritersAndOpensAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		var free atomic.Uint64
 		free.Store(10 << 20)

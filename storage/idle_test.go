@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -13,7 +14,7 @@ import (
 // the file system in a minute, after some work: the free space, once a second.
 func TestI10IdleStoreOnlyLooksAtItsDisk(t *testing.T) {
 	for _, durability := range []Durability{DurabilityFsync, DurabilityInterval, DurabilityNone} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			fs := vfs.NewMem(vfs.MemConfig{})
 			cfg := testConfig(fs)
 			cfg.Durability = durability

@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
@@ -191,7 +192,7 @@ func (f *filling) check(m fillMoment, i int) {
 func TestI1I2CrashAtEveryOperationOfAnInstallation(t *testing.T) {
 	for _, seed := range crashSeeds(t, 1) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { crashInstallation(t, seed) })
+			bubble.Test(t, func(t *testing.T) { crashInstallation(t, seed) })
 		})
 	}
 }

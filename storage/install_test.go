@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/index"
 	"github.com/rhumbmq/rhumb/storage/vfs"
@@ -69,7 +70,7 @@ func (p *pair) compare(t *testing.T) {
 // apply because a snapshot is about to take the place of its entries: a copy of
 // them behind the snapshot would stand for entries that it cancelled.
 func TestI1NothingIsCopiedBehindASnapshot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := newPair(t, 20)
 		defer p.leader.close()
 		sh := p.follower.store.Shard(1)
@@ -103,7 +104,7 @@ func TestI1NothingIsCopiedBehindASnapshot(t *testing.T) {
 // behind the pieces in the log; files settle in the order of the log.
 func TestI1AppliedDuringAnInstallation(t *testing.T) {
 	for _, crash := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			p := newPair(t, 100)
 			defer p.leader.close()
 			sh := p.follower.store.Shard(1)

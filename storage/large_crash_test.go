@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
@@ -89,7 +90,7 @@ func crashLarge(t *testing.T, how way) {
 	}
 	var moments []moment
 	h := &largeHistory{}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		fs.SetHook(func(op vfs.Op) error {
 			if op.Kind.Changes() {
@@ -115,7 +116,7 @@ func crashLarge(t *testing.T, how way) {
 	for i := 0; i < len(moments); i += step {
 		m := moments[i]
 		ok := t.Run(fmt.Sprintf("op %d %s %s", i, m.op.Kind, m.op.Name), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { recoverLarge(t, h, m.saved, m.fs, how.other()) })
+			bubble.Test(t, func(t *testing.T) { recoverLarge(t, h, m.saved, m.fs, how.other()) })
 		})
 		if !ok {
 			return

@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/index"
 	"github.com/rhumbmq/rhumb/storage/statedb"
@@ -47,7 +48,7 @@ func TestI1MissingFilesAreRefused(t *testing.T) {
 			[]string{"000000000000000b.log", "000000000000000c.log"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				fs := settledDisk(t)
 				for _, name := range c.remove {
 					if err := fs.Remove(filepath.Join("data", name)); err != nil {
@@ -76,7 +77,7 @@ func TestI1MissingFilesAreRefused(t *testing.T) {
 // TestI1NewestFileIsMissedAfterAKill takes away the file that was written to when the
 // process died, of which the state database knows nothing.
 func TestI1NewestFileIsMissedAfterAKill(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		n := start(t, testConfig(fs))
 		d := newDriver(t, n.store.Shard(1))
@@ -101,7 +102,7 @@ func TestI1NewestFileIsMissedAfterAKill(t *testing.T) {
 // TestI1ReadOfAHoleIsAnError takes batches out of a partition's index: a read there is
 // an error, not an empty result.
 func TestI1ReadOfAHoleIsAnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := start(t, testConfig(settledDisk(t)))
 		defer n.close()
 		sh := n.store.Shard(1)
@@ -145,7 +146,7 @@ func TestI1RowsNeedTheirFile(t *testing.T) {
 			b.SetApplied(1, statedb.Applied{Index: 700, Term: 1, Conf: &raftpb.ConfState{}})
 		}},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			fs := settledDisk(t)
 			n := start(t, testConfig(fs))
 			b := n.store.db.NewBatch()

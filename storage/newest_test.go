@@ -4,8 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
@@ -14,7 +14,7 @@ import (
 // and opens again with all it had when somebody vouched for it. One that only older
 // versions have written opens without, and keeps the file from then on.
 func TestI1LostNewestIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := settledDisk(t)
 		const newest = "data/log/NEWEST"
 		if err := fs.Remove(newest); err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/commitlog"
 	"github.com/rhumbmq/rhumb/storage/vfs"
@@ -95,7 +96,7 @@ func TestPlacesAreWhatIsRead(t *testing.T) {
 // A place reads on when its file is gone, and what the kernel was given of it is not
 // written over: the file does not become a spare one.
 func TestI2PlaceOutlivesItsFile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		n := start(t, bigConfig(fs))
 		defer n.close()
@@ -136,7 +137,7 @@ func TestI2PlaceOutlivesItsFile(t *testing.T) {
 // A batch is compared with its CRC before it is given by place for the first time, and
 // again after a while: a disk that spoils it does not stay unseen.
 func TestI2DamagedBatchHasNoPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		n := start(t, bigConfig(fs))
 		defer n.close()

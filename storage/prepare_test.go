@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -15,7 +16,7 @@ import (
 // checked before it is asked for, and nothing is held; at the end nothing is prepared.
 func TestNextReadIsPrepared(t *testing.T) {
 	for _, direct := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			fs := vfs.NewMem(vfs.MemConfig{})
 			cfg := bigConfig(fs)
 			cfg.Direct = direct
@@ -67,7 +68,7 @@ func TestNextReadIsPrepared(t *testing.T) {
 
 // TestPreparingBesideABusyOne: one that takes long does not keep the next partition waiting.
 func TestPreparingBesideABusyOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := start(t, bigConfig(vfs.NewMem(vfs.MemConfig{})))
 		defer n.close()
 		d := newDriver(t, n.store.Shard(1))
@@ -94,7 +95,7 @@ func TestPreparingBesideABusyOne(t *testing.T) {
 // there, and not before; later it may be there again. A store ends in the middle of it.
 func TestPreparingFails(t *testing.T) {
 	for _, end := range []func(*node){(*node).close, (*node).kill} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			fs := vfs.NewMem(vfs.MemConfig{})
 			n := start(t, bigConfig(fs))
 			d := newDriver(t, n.store.Shard(1))

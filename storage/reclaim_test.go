@@ -11,6 +11,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
@@ -75,7 +76,7 @@ func sharedConfig(fs vfs.FS, how way) Config {
 // log files that they share with others; they are copied once, as they are, and are
 // where they were for every reader, before and after a restart.
 func TestRewriteReclaimsSharedFiles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h, cfg := newSharedHistory(), sharedConfig(vfs.NewMem(vfs.MemConfig{}), ways[0])
 		n := start(t, cfg)
 		d := newDriver(t, n.store.Shard(1))
@@ -136,7 +137,7 @@ func logBytes(s *Store) (n int64) {
 // TestRewriteLeavesWhatGoesByItself: where everything goes within a moment, nothing is
 // copied.
 func TestRewriteLeavesWhatGoesByItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := start(t, sharedConfig(vfs.NewMem(vfs.MemConfig{}), ways[0]))
 		defer n.close()
 		d := newDriver(t, n.store.Shard(1))
@@ -175,7 +176,7 @@ func crashRewrite(t *testing.T, seed uint64, how way) {
 	}
 	var moments []moment
 	h, segments, files := newSharedHistory(), 0, uint64(0)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		fs.SetHook(func(op vfs.Op) error {
 			if !op.Kind.Changes() {
@@ -216,7 +217,7 @@ func crashRewrite(t *testing.T, seed uint64, how way) {
 			second = 1 + i*7%60
 		}
 		ok := t.Run(fmt.Sprintf("op %d %s %s", i, m.op.Kind, m.op.Name), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { recoverShared(t, h.entries, m.saved, m.fs, how, second) })
+			bubble.Test(t, func(t *testing.T) { recoverShared(t, h.entries, m.saved, m.fs, how, second) })
 		})
 		if !ok {
 			return

@@ -11,6 +11,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
@@ -59,7 +60,7 @@ func checkEntries(t *testing.T, sh *Shard, first uint64, terms ...uint64) {
 func TestI2CancelReachesBelowTheFirstFile(t *testing.T) {
 	for cancels := 1; cancels <= 4; cancels++ {
 		t.Run(fmt.Sprintf("%d entries at once", cancels), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { cancelBelow(t, cancels) })
+			bubble.Test(t, func(t *testing.T) { cancelBelow(t, cancels) })
 		})
 	}
 }
@@ -108,7 +109,7 @@ func cancelBelow(t *testing.T, cancels int) {
 // TestI1LostLogIsNoticed takes the log away from below the state database: votes and
 // entries are gone, which must not look like a fresh start.
 func TestI1LostLogIsNoticed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		n := start(t, testConfig(fs))
 		newDriver(t, n.store.Shard(1)).produce(100, 1)
@@ -126,7 +127,7 @@ func TestI1LostLogIsNoticed(t *testing.T) {
 // entries which were cancelled by others that are not flushed. A crash must not
 // take back those alone: the cancelled ones would be gone and their place empty.
 func TestI12SettlingFlushesWhatCancels(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		cfg := testConfig(fs)
 		cfg.Durability = DurabilityNone

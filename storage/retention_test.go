@@ -12,13 +12,14 @@ import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
 func TestI2RetentionDeletesFilesAndLogStartStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		cfg := testConfig(fs)
 		removed := 0
@@ -77,7 +78,7 @@ func TestI2RetentionDeletesFilesAndLogStartStays(t *testing.T) {
 // settled file and of a batch: what is kept is counted exactly, before and after a
 // restart, and so is what goes next.
 func TestI11RetentionBySizeWithinASettledFile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		cfg := testConfig(vfs.NewMem(vfs.MemConfig{}))
 		n := start(t, cfg)
 		d := newDriver(t, n.store.Shard(1))
@@ -166,7 +167,7 @@ func TestReadersOutliveDeletion(t *testing.T) {
 }
 
 func TestTailCacheAndEntriesStayBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		cfg := testConfig(vfs.NewMem(vfs.MemConfig{}))
 		n := start(t, cfg)
 		defer n.close()
@@ -198,7 +199,7 @@ func TestTailCacheAndEntriesStayBounded(t *testing.T) {
 }
 
 func TestI12FlushedIndexUnderInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		cfg := testConfig(vfs.NewMem(vfs.MemConfig{}))
 		cfg.Durability = DurabilityInterval
 		s, err := Open(cfg)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -12,7 +13,7 @@ import (
 // settled, as on a disk that is slower than its writers: what log starts have passed
 // goes all the same, or the disk fills up.
 func TestI11DeadFilesGoWhileSettlingIsBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const most = 100
 		settled, removed := 0, 0
 		var writing sync.Mutex // whose goroutine uses d

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
@@ -23,7 +24,7 @@ func TestI11SettlingLeavesOutOnlyWhatTheDatabaseKnows(t *testing.T) {
 	for what, change := range changes {
 		for _, unsynced := range []vfs.Unsynced{vfs.UnsyncedLost, vfs.UnsyncedKept} {
 			t.Run(fmt.Sprintf("%s, unsynced %d", what, unsynced), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { changeWhileSettling(t, change, unsynced) })
+				bubble.Test(t, func(t *testing.T) { changeWhileSettling(t, change, unsynced) })
 			})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -32,7 +33,7 @@ type rowMoment struct {
 func crashRow(t *testing.T, how way, moves bool) {
 	var moments []rowMoment
 	h := &largeHistory{}
-	synctest.Test(t, func(t *testing.T) { moments = playRow(t, h, how, moves) })
+	bubble.Test(t, func(t *testing.T) { moments = playRow(t, h, how, moves) })
 	together := 0
 	for _, m := range moments {
 		if index := strings.Contains(m.op.Name, indexSuffix); index && m.op.Kind == vfs.OpRename {
@@ -51,7 +52,7 @@ func crashRow(t *testing.T, how way, moves bool) {
 	for i := 0; i < len(moments); i += step {
 		m := moments[i]
 		ok := t.Run(fmt.Sprintf("op %d %s %s", i, m.op.Kind, m.op.Name), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { recoverLarge(t, h, m.saved, m.fs, how) })
+			bubble.Test(t, func(t *testing.T) { recoverLarge(t, h, m.saved, m.fs, how) })
 		})
 		if !ok {
 			return

@@ -11,6 +11,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -22,7 +23,7 @@ func TestI1I11RowThatSettlesInPart(t *testing.T) {
 	for _, kind := range []vfs.OpKind{vfs.OpCreate, vfs.OpRename, vfs.OpSyncDir} {
 		for _, nth := range []int{1, 2, 3} {
 			t.Run(fmt.Sprintf("%s %d", kind, nth), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { settleInPart(t, kind, nth) })
+				bubble.Test(t, func(t *testing.T) { settleInPart(t, kind, nth) })
 			})
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
@@ -89,7 +90,7 @@ func TestSnapshotFillsUpALateFollower(t *testing.T) {
 	for _, have := range []int{0, 100} { // entries that the follower has already
 		for _, crash := range []string{"no", "before commit", "after commit"} {
 			t.Run(fmt.Sprintf("has %d, crash %s", have, crash), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { snapshotCase(t, have, crash) })
+				bubble.Test(t, func(t *testing.T) { snapshotCase(t, have, crash) })
 			})
 		}
 	}

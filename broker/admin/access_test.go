@@ -15,10 +15,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 )
 
 const secret = "0123456789abcdef-"
@@ -120,7 +120,7 @@ func TestTokenFilesAreReadAgain(t *testing.T) {
 // TestWrongTokensAreSlowedDown: an address may be wrong now and then. What comes
 // without a token is told to bring one, and counts for nothing.
 func TestWrongTokensAreSlowedDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		cfg := sample(t).Config()
 		cfg.Tokens, cfg.Logger = tokens(t), slog.New(slog.NewTextHandler(&log, nil))

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"testing"
 	"testing/synctest"
+
+	"github.com/rhumbmq/rhumb/internal/bubble"
 )
 
 // large sends the header of a produce call whose body is of n bytes, and the beginning
@@ -35,7 +37,7 @@ func statusOf(t *testing.T, c net.Conn, request string) int {
 // have a budget of all calls. Who finds it used up waits, and is refused in the end;
 // small calls go on, and one that ends makes room, as does one whose client is gone.
 func TestI9LargeCallsShareABudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := running(t)
 		const size = 16 << 20
 		first, second := large(l, "192.0.2.1:1", size), large(l, "192.0.2.1:2", size)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 )
 
 // pipes is a listener in memory; who dials it says from where.
@@ -81,7 +82,7 @@ func running(t *testing.T) *pipes {
 // TestI9ConnectionsAreBounded: who opens very many keeps nobody else out, and one
 // that ends makes room.
 func TestI9ConnectionsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := running(t)
 		var open []net.Conn
 		for range 256 {
@@ -113,7 +114,7 @@ func TestI9ConnectionsAreBounded(t *testing.T) {
 // TestI9SlowRequestsEnd: headers and bodies that never come whole end their
 // connections, and others are answered meanwhile.
 func TestI9SlowRequestsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := running(t)
 		began := time.Now()
 		ends := make(chan time.Duration, 2)

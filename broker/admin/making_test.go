@@ -5,10 +5,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin/admintest"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -25,7 +25,7 @@ func TestPartitionsInTheMakingAreWaitedFor(t *testing.T) {
 			return do(h, "GET", "/admin/v1/topics/public/default/fresh/partitions/0/records", "")
 		},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			us := admintest.New("us", 1)
 			fresh := rhumb.Topic{Tenant: rhumb.DefaultTenant, Namespace: rhumb.DefaultNamespace, Name: "fresh"}
 			if _, err := us.CreateTopic(t.Context(), fresh, 1, nil); err != nil {

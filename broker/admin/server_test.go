@@ -19,6 +19,7 @@ import (
 	"github.com/rhumbmq/rhumb/broker/admin"
 	"github.com/rhumbmq/rhumb/broker/admin/admintest"
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -352,7 +353,7 @@ func TestChangesAreAudited(t *testing.T) {
 }
 
 func TestConsumeWaitsAndEndsWithTheServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		us := sample(t)
 		s := newServer(t, us.Config())
 		h := s.Handler()

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"pgregory.net/rapid"
 )
@@ -378,7 +379,7 @@ func checkModel(t *rapid.T) { runModel(t, newDisk()) }
 func inBubble(t *testing.T, check func(*rapid.T)) func(*rapid.T) {
 	return func(rt *rapid.T) {
 		var thrown any // rapid's way to end a case must not end the bubble
-		synctest.Test(t, func(*testing.T) {
+		bubble.Test(t, func(*testing.T) {
 			defer func() { thrown = recover() }()
 			check(rt)
 		})

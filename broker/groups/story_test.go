@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -23,7 +24,7 @@ type story struct {
 // tell runs a test on a clock of its own.
 func tell(t *testing.T, change func(*Config), test func(s *story)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &story{T: t, disk: newDisk()}
 		s.start(change)
 		defer func() { s.c.Close() }()

@@ -6,11 +6,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rhumbmq/rhumb/internal/bubble"
 )
 
 // Who asks for much is not starved by those who ask for little and come later.
 func TestBudgetIsFirstComeFirstServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := newBudget(10)
 		if !b.TryAcquire(8) {
 			t.Fatal("8 of 10")
@@ -41,7 +43,7 @@ func TestBudgetIsFirstComeFirstServed(t *testing.T) {
 
 // A waiter that gives up leaves nothing behind and lets those behind it pass.
 func TestBudgetWaiterGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := newBudget(10)
 		b.TryAcquire(8)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -65,7 +67,7 @@ func TestBudgetWaiterGivesUp(t *testing.T) {
 
 // Lines that are alike come once a second, with the number of those left out.
 func TestLimiterCountsWhatItHides(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		out := &logBuffer{}
 		log := textLogger(out)
 		var l limiter
@@ -83,7 +85,7 @@ func TestLimiterCountsWhatItHides(t *testing.T) {
 
 // Small requests have a share, and no more while a large one waits.
 func TestBudgetShareOfSmallRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := newSharedBudget(100, 20)
 		if b.try(81, false) || !b.try(80, false) {
 			t.Fatal("large requests have 80 of 100")

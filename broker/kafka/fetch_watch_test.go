@@ -5,13 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/brokertest"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 )
 
 // manyParts opens a session over all partitions of a topic.
@@ -163,7 +163,7 @@ func sessionOfManyPartitions(t *testing.T, h *harness) {
 // wholeEvery, at few in each fetch, and at all that are due if no fetch came for long. One
 // that left is not looked at, one that came is in the next round.
 func TestRoundLooksAtFewAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const n, pause = 1000, 10 * time.Millisecond
 		sess := newSession(false)
 		for i := range int32(n) {

@@ -6,13 +6,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rhumbmq/rhumb/internal/bubble"
 )
 
 // Handshakes that never go on end after a while, and at once when so many are under
 // way that somebody else would have to wait: a client that does its handshake gets in.
 func TestI9SlowHandshakesKeepNobodyOut(t *testing.T) {
 	cert, _ := selfSigned(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := quietServer(t, nil)
 		conf := &tls.Config{Certificates: []tls.Certificate{cert}}
 		open := func() (net.Conn, chan struct{}) {

@@ -8,13 +8,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/offheap"
 )
 
 // Large requests that stall before their last byte hold what is reserved for them and
 // hardly more: no garbage of rooms that grew, and nothing when they are gone.
 func TestI9StalledRequestsHoldTheirBudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const size, budget = 20 << 20, 64 << 20
 		s := quietServer(t, nil, func(c *Config) { c.MaxRequest, c.RequestBudget = 32<<20, budget })
 		if _, err := s.broker.CreateTopic(t.Context(), broker.TopicSpec{Topic: mustTopic(t, "t"), Partitions: 1}); err != nil {

@@ -3,7 +3,6 @@ package kafka
 import (
 	"net"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -13,6 +12,7 @@ import (
 	"github.com/rhumbmq/rhumb/broker/sasl"
 	"github.com/rhumbmq/rhumb/broker/sasl/sasltest"
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/internal/scram"
 )
@@ -55,7 +55,7 @@ func quietServer(t *testing.T, a Accounts, change ...func(*Config)) *Server {
 // A login that has run out ends the connection at its next request; a new one in
 // time, or even late, lets it go on.
 func TestLoginRunsOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := newAccounts(t)
 		addUser(t, a, "alice", alicesPassword, rhumb.DefaultSpace)
 		s := quietServer(t, a)
@@ -144,7 +144,7 @@ func TestPipelinedRequestsAroundANewLogin(t *testing.T) {
 // A stranger is not waited for as long as a user who rests, and talking does not
 // make it stay longer.
 func TestStrangersDoNotStay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := quietServer(t, newAccounts(t))
 		began := time.Now()
 		c := piped(t, s, Listener{SASL: &SASL{Mechanisms: []string{sasl.Plain}}})
@@ -161,7 +161,7 @@ func TestStrangersDoNotStay(t *testing.T) {
 
 // A failed login waits before it is answered, so that guessing takes time.
 func TestFailedLoginWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := quietServer(t, newAccounts(t))
 		c := piped(t, s, Listener{SASL: &SASL{Mechanisms: sasl.Mechanisms()}})
 		began := time.Now()

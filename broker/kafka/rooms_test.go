@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/offheap"
 )
 
@@ -16,7 +17,7 @@ func TestRoomsAreBounded(t *testing.T) {
 	if mapRoom(1) == nil {
 		t.Skip("this system gives no pages: bodies of requests are garbage like any other")
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		before := offheap.Held()
 		held := func() int64 { return offheap.Held() - before }
 		const size = 5 << 20

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rhumbmq/rhumb/broker"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 )
 
 func left(b *budget) int64 {
@@ -20,7 +21,7 @@ func left(b *budget) int64 {
 // A client that asks and asks and reads no answer holds bounded memory, is closed
 // when its time is over, and holds nobody else up meanwhile.
 func TestI9ClientThatReadsNothingIsClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := quietServer(t, nil)
 		if _, err := s.broker.CreateTopic(t.Context(), broker.TopicSpec{Topic: mustTopic(t, "wide"), Partitions: 2000}); err != nil {
 			t.Fatal(err)
@@ -61,7 +62,7 @@ func TestI9ClientThatReadsNothingIsClosed(t *testing.T) {
 // When the node's room for answers is used up, a connection waits for its share,
 // and ends if it does not come.
 func TestAnswersOfTheNodeAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := quietServer(t, nil, func(c *Config) { c.AnswerBudget = 1000 })
 		if !s.answers.TryAcquire(990) {
 			t.Fatal("no budget")
@@ -85,7 +86,7 @@ func TestAnswersOfTheNodeAreBounded(t *testing.T) {
 // A request that comes byte by byte has as long as one that does not come; then
 // its connection ends.
 func TestI9HalfARequestIsNotWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := quietServer(t, nil)
 		began := time.Now()
 		c := piped(t, s, Listener{})
@@ -113,7 +114,7 @@ func TestI9HalfARequestIsNotWaitedFor(t *testing.T) {
 
 // A connection that rests is closed in the end.
 func TestIdleConnectionIsClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := quietServer(t, nil, func(c *Config) { c.IdleTimeout = time.Hour })
 		c := piped(t, s, Listener{})
 		c.nc.SetDeadline(time.Time{})
@@ -150,7 +151,7 @@ func TestI9HalfOpenRequestsHoldNobodyUp(t *testing.T) {
 		"many that sent little":  {int16(3), 1000, 60 << 10, 59 << 10},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := quietServer(t, nil)
 				for range half.clients {
 					c := piped(t, s, Listener{})
@@ -179,7 +180,7 @@ func TestI9HalfOpenRequestsHoldNobodyUp(t *testing.T) {
 
 // While nobody waits for room a slow client has its time.
 func TestSlowRequestHasItsTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := quietServer(t, nil)
 		c := piped(t, s, Listener{})
 		whole := frame(metadataRequest("t"), 1)

@@ -6,10 +6,10 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -45,7 +45,7 @@ func TestSilentConsulIsDown(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := withFake(t, Config{}, &fake{answer: answer})
 				began := time.Now()
 				_, getErr := s.Get(t.Context(), "rhumb/v1/regions/us")
@@ -67,7 +67,7 @@ func TestSilentConsulIsDown(t *testing.T) {
 // A put that was sent and is not answered may be stored: that is not told as if
 // nothing had been changed.
 func TestPutThatIsNotAnsweredMayBeStored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := withFake(t, Config{}, &fake{answer: func(_ int, r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodGet {
 				return response(404, 1, ""), nil

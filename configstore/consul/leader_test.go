@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -81,7 +81,7 @@ func TestPutThroughAnElection(t *testing.T) {
 		"somebody was faster":   {election{another: true, rounds: 1}, 1, configstore.ErrConflict},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				e := &c.election
 				e.t = t
 				err := e.put(t)
@@ -101,7 +101,7 @@ func TestPutThroughAnElection(t *testing.T) {
 
 // TestPutWithoutALeader: when no leader comes, the put ends soon and says why.
 func TestPutWithoutALeader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		began := time.Now()
 		err := (&election{t: t, rounds: 1000}).put(t)
 		if rhumb.KindOf(err) != rhumb.KindUnavailable || !strings.Contains(err.Error(), "leadership lost") {

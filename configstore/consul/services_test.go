@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -67,7 +68,7 @@ func (a *agentFake) puts() (n int) {
 // An agent that forgets is told again, one that knows is left alone, and after the
 // end it is told no more.
 func TestServicesAreRegisteredAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := newAgentFake()
 		s := withFake(t, Config{}, &a.fake)
 		r := s.Register([]Service{{ID: "rhumb-kafka-us-0", Name: "rhumb-kafka", Address: "127.0.0.1", Port: 9092, Tags: []string{"region=us"}}}, time.Minute, quiet())
@@ -110,7 +111,7 @@ func TestServicesAreRegisteredAgain(t *testing.T) {
 // While an agent hangs, who asks how the registration stands is answered at once: a
 // region's health is asked for by whoever kills processes that do not answer.
 func TestHangingAgentHoldsNoHealthUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := &fake{answer: func(_ int, r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()

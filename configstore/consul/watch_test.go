@@ -5,10 +5,10 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 )
 
 // watchFake runs a watch for a virtual while and gives the versions that it told of.
@@ -52,7 +52,7 @@ func blocked(r *http.Request, resp *http.Response) (*http.Response, error) {
 // An index that goes back, after a restore, is not waited for: the watch begins
 // anew, and tells of what is there now.
 func TestWatchBeginsAnewWhenTheIndexGoesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := &fake{}
 		f.answer = func(n int, r *http.Request) (*http.Response, error) {
 			switch n {
@@ -84,7 +84,7 @@ func TestWatchBeginsAnewWhenTheIndexGoesBack(t *testing.T) {
 // A Consul that fails is asked again less and less often, not at fixed times, and
 // from the beginning once it answers.
 func TestWatchBacksOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := &fake{}
 		start := time.Now()
 		f.answer = func(n int, r *http.Request) (*http.Response, error) {
@@ -122,7 +122,7 @@ func TestWatchBacksOff(t *testing.T) {
 
 // A connection that is dead without a word ends with the query's own limit.
 func TestWatchOutlivesADeadConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := &fake{}
 		f.answer = func(n int, r *http.Request) (*http.Response, error) {
 			if n == 1 {
@@ -148,7 +148,7 @@ func TestWatchOutlivesADeadConnection(t *testing.T) {
 
 // A store that changes all the time costs a list ten times a second at most.
 func TestWatchIsNotDrivenByABusyStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := &fake{}
 		f.answer = func(n int, r *http.Request) (*http.Response, error) {
 			return response(200, uint64(n+1), pairs(t, configstore.TenantKey("t"), doc(n+1))), nil

@@ -7,13 +7,13 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
 	"github.com/rhumbmq/rhumb/cmd/rhumb/server"
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/configstore/embedded"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/certs"
 	"github.com/rhumbmq/rhumb/internal/relay"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -56,7 +56,7 @@ type node struct {
 
 // run plays a story on a mesh of these regions, in virtual time.
 func run(t *testing.T, names []rhumb.RegionName, story func(ms *mesh, nodes []*node)) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ms := &mesh{T: t, ctx: t.Context(), net: newNetwork(), store: embedded.NewMemory()}
 		defer ms.end()
 		ms.pass(time.Until(begin))

@@ -3,9 +3,9 @@ package sim
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -20,14 +20,14 @@ func TestNamesSimulation(t *testing.T) {
 	case *seeds > 0:
 		count = uint64(*seeds)
 	case underRace:
-		count = 8
+		count = 4
 	case testing.Short():
 		count = 2
 	}
 	for seed := *firstSeed; seed < *firstSeed+count; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w, err := newWorld(seed, plan{regions: 3 + int(seed%2), topics: 3})
 				if err != nil {
 					t.Fatal(err)
@@ -40,7 +40,7 @@ func TestNamesSimulation(t *testing.T) {
 
 // TestNamesModelFindsFaults: the model is worth something only if it says no.
 func TestNamesModelFindsFaults(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w, err := newWorld(1, plan{regions: 3, topics: 1})
 		if err != nil {
 			t.Fatal(err)

@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -28,7 +28,7 @@ func TestPoliciesChangeAllTheTime(t *testing.T) {
 	for seed := *firstSeed; seed < *firstSeed+seeds; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { simulate(t, seed, policiesPlan(seed, changes)) })
+			bubble.Test(t, func(t *testing.T) { simulate(t, seed, policiesPlan(seed, changes)) })
 		})
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -42,7 +42,7 @@ func TestI3RegionIsRemovedAndOthersAreRebuilt(t *testing.T) {
 	for seed := *firstSeed; seed < *firstSeed+seeds; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w, err := newWorld(seed, plan{regions: 5, topics: 1, shapes: []shape{meshOf(0, 1, 2, 3)}})
 				if err != nil {
 					t.Fatal(err)

@@ -6,12 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/rhumbmq/rhumb/internal/bubble"
 )
 
 var (
-	seeds     = flag.Int("sim.seeds", 0, "how many seeds to run (default: 100, 20 under the race detector, 4 with -short)")
+	seeds     = flag.Int("sim.seeds", 0, "how many seeds to run (default: 100, 8 under the race detector, 4 with -short)")
 	firstSeed = flag.Uint64("sim.seed", 0, "first seed")
 	keepLog   = flag.Bool("sim.log", false, "keep the event log of every seed, not only of failures")
 )
@@ -27,14 +28,14 @@ func TestSimulation(t *testing.T) {
 	case *seeds > 0:
 		count = uint64(*seeds)
 	case underRace:
-		count = 20
+		count = 8
 	case testing.Short():
 		count = 4
 	}
 	for seed := *firstSeed; seed < *firstSeed+count; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { simulate(t, seed, planOf(seed)) })
+			bubble.Test(t, func(t *testing.T) { simulate(t, seed, planOf(seed)) })
 		})
 	}
 }

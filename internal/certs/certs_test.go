@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -167,7 +167,7 @@ func TestAdminTakesClientCertificatesOnlyWithCA(t *testing.T) {
 }
 
 func TestExpiredCertificateIsRefusedWithItsTimes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ca := check(NewCA(mesh, 0))(t)
 		us, eu := region(t, ca, "us"), region(t, ca, "eu")
 		if end := us.Current().Expiry(); time.Until(end) > ValidLeaf || time.Until(end) < ValidLeaf-time.Minute {

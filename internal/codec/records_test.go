@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/codec/codectest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -198,7 +198,7 @@ func TestBubblesShareNothing(t *testing.T) {
 	want := someRecords()
 	batch := codec.BuildBatch(codec.NoSender, want)
 	for range 3 {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			x := newExpander()
 			for range 2 {
 				for _, p := range codectest.Packings {

@@ -6,8 +6,8 @@ import (
 	"io"
 	"slices"
 	"testing"
-	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/codec/codectest"
 )
@@ -35,7 +35,7 @@ func rawRecords(x *codec.Expander, b []byte) (list [][]byte, latest int64, err e
 func everyOther(i int) bool { return i%2 == 1 }
 
 func TestThin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // encoders must not leave their bubble
+	bubble.Test(t, func(t *testing.T) { // encoders must not leave their bubble
 		x, thinner := newExpander(), &codec.Thinner{}
 		plain := codec.BuildBatch(codec.Sender{ID: 7, Epoch: 2, Sequence: 40}, someRecords())
 		codec.PatchBatch(plain, 1000, 5)

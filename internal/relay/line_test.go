@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/rhumbmq/rhumb/internal/bubble"
 )
 
 // arrival is one datagram as it came out of a line.
@@ -19,7 +20,7 @@ type arrival struct {
 // what came out.
 func play(t *testing.T, seed uint64, s Settings, n int) (got []arrival) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		start := time.Now()
 		l := NewLine(seed, 1, s, func(d []byte) { got = append(got, arrival{time.Since(start), string(d)}) })
@@ -99,7 +100,7 @@ func TestLineRateAndQueue(t *testing.T) {
 }
 
 func TestLineCutDropsWhatIsUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		arrived := 0
 		l := NewLine(1, 1, Settings{Delay: time.Second}, func([]byte) { arrived++ })

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rhumbmq/rhumb/dedup"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -227,7 +227,7 @@ func TestI2I3I11Chaos(t *testing.T) {
 	for i := range *chaosSeeds {
 		seed := *chaosFirst + uint64(i)
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				chaos(t, startCluster(t, seed, func(cfg *Config) { cfg.Keep = 32 << 10 }))
 			})
 		})
@@ -239,7 +239,7 @@ func TestI1I2I3I11ChaosOnStores(t *testing.T) {
 	for i := range (*chaosSeeds + 3) / 4 {
 		seed := *chaosFirst + uint64(i)
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				chaos(t, startClusterOn(t, seed, func(cfg *Config) { cfg.Keep = 32 << 10 }, onStores(seed)))
 			})
 		})
@@ -357,7 +357,7 @@ func (h *history) checkLog(n *replica, id rhumb.PartitionID, st PartitionState) 
 }
 
 func TestLateFollowerIsFilledUpBySnapshot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := startCluster(t, 5, func(cfg *Config) { cfg.Keep = 64 << 10 })
 		l := c.leader(10 * time.Second)
 		id, _, err := l.CreatePartition(context.Background(), PartitionSpec{Topic: soloTopic})

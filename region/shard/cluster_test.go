@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/storage"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
@@ -313,7 +314,7 @@ func compareRows(t *testing.T, an string, a []KV, bn string, b []KV) {
 }
 
 func TestElectReplicateAndLoseTheLeader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := startCluster(t, 1, nil)
 		l := c.leader(10 * time.Second)
 		id, _, err := l.CreatePartition(context.Background(), PartitionSpec{Topic: soloTopic})

@@ -7,6 +7,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -21,7 +22,7 @@ func (n *solo) onLoop(fn func()) {
 }
 
 func TestRefusalAtApplyDropsTheCopy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		disk := newMemDisk(1)
 		n := startSolo(t, disk, nil)
 		id, other := n.partition(1), n.partition(2)
@@ -74,7 +75,7 @@ func (n *solo) checkIdle() {
 }
 
 func TestHostileNamesLeaveNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startSolo(t, newMemDisk(1), nil)
 		id := n.partition(1)
 		n.append(id, 1, "a", sequenced(1, 5, 0))
@@ -102,7 +103,7 @@ func TestEntryOfAnotherTermIsRefused(t *testing.T) {
 // TestDroppedProposalDoesNotEnterTheCopy has Raft drop proposals, as it does while
 // it hands its leadership over, here to a node that is away.
 func TestDroppedProposalDoesNotEnterTheCopy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)
 		l := c.leader(10 * time.Second)
 		n := &solo{Shard: l.Shard, t: t}
@@ -131,7 +132,7 @@ func TestDroppedProposalDoesNotEnterTheCopy(t *testing.T) {
 }
 
 func TestFollowersAnswerNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := startCluster(t, 4, nil)
 		l := c.leader(10 * time.Second)
 		n := &solo{Shard: l.Shard, t: t}

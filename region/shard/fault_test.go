@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -110,7 +111,7 @@ func (f *faulty) check(fault error) {
 func TestI1ShardFaultAtEveryOperation(t *testing.T) {
 	fault := errors.New("the disk is gone")
 	for n, reached := 1, true; reached; n++ {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			disk := newMemDisk(uint64(n))
 			f := &faulty{solo: startSolo(t, disk, nil), orig: newOrigin(1)}
 			pause(time.Second) // it leads

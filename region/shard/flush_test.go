@@ -6,12 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
 // TestI12FlushedNeedsAMajority has replicas that answer before they flush.
 func TestI12FlushedNeedsAMajority(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		lazy := [...]time.Duration{0, 100 * time.Millisecond, 2 * time.Second, 20 * time.Second}
 		c := startClusterOn(t, 1, nil, func(id uint64) disk {
 			d := newMemDisk(id)
@@ -54,7 +55,7 @@ func TestI12FlushedNeedsAMajority(t *testing.T) {
 
 // TestRestartReplaysOnlyTheTail looks at where the state machine starts.
 func TestRestartReplaysOnlyTheTail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &storeDisk{fs: vfs.NewMem(vfs.MemConfig{}), seed: 5}
 		open := func() (*solo, uint64, uint64) {
 			d.open(t)

@@ -6,11 +6,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -40,7 +40,7 @@ var logModel = porcupine.Model{
 func TestLinearizable(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { linearizable(t, seed) })
+			bubble.Test(t, func(t *testing.T) { linearizable(t, seed) })
 		})
 	}
 }

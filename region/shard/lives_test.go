@@ -11,6 +11,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -49,7 +50,7 @@ func (n *solo) newLife(id rhumb.PartitionID, last rhumb.Offset) (PastLife, rhumb
 // TestNewLifeNamesWhatLiesBehind: the records behind the last offset of the old
 // life are the new one's, under the offsets that they have; those of others stay.
 func TestNewLifeNamesWhatLiesBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startSolo(t, newMemDisk(1), nil)
 		id := n.partition(1)
 		o := newOrigin(1)
@@ -103,7 +104,7 @@ func TestNewLifeNamesWhatLiesBehind(t *testing.T) {
 // TestNewLifeIsDecidedAtApply: twice the same, a life that is none any more,
 // offsets where no life can end; and a restart keeps all of it.
 func TestNewLifeIsDecidedAtApply(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		disk := newMemDisk(1)
 		n := startSolo(t, disk, nil)
 		id := n.partition(1)
@@ -145,7 +146,7 @@ func TestNewLifeIsDecidedAtApply(t *testing.T) {
 // TestNewLifeUnderTraffic: what producers send meanwhile is stored or refused as
 // retriable, never under the wrong life.
 func TestNewLifeUnderTraffic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		disk := newMemDisk(1)
 		n := startSolo(t, disk, nil)
 		id := n.partition(1)

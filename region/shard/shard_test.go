@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/dedup"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
@@ -132,7 +133,7 @@ func (n *solo) skip(id rhumb.PartitionID, o *origin, s dedup.Skip) chan LinkResu
 }
 
 func TestSingleVoterLeadsWithoutWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		start := time.Now()
 		n := startSolo(t, newMemDisk(1), nil)
 		if !n.Leading() || time.Since(start) != 0 {
@@ -142,7 +143,7 @@ func TestSingleVoterLeadsWithoutWaiting(t *testing.T) {
 }
 
 func TestIdempotentProducer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		disk := newMemDisk(1)
 		disk.latency = 10 * time.Millisecond
 		n := startSolo(t, disk, nil)
@@ -181,7 +182,7 @@ func TestIdempotentProducer(t *testing.T) {
 }
 
 func TestProducersExpireByEntryTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startSolo(t, newMemDisk(1), nil)
 		id := n.partition(1)
 		n.append(id, 1, "a", sequenced(5, 0, 0))
@@ -200,7 +201,7 @@ func TestProducersExpireByEntryTime(t *testing.T) {
 }
 
 func TestI3AcceptRule(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		disk := newMemDisk(1)
 		disk.latency = 5 * time.Millisecond
 		n := startSolo(t, disk, nil)
@@ -244,7 +245,7 @@ func TestI3AcceptRule(t *testing.T) {
 }
 
 func TestSkipsAndGaps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startSolo(t, newMemDisk(1), nil)
 		id := n.partition(1)
 		o := newOrigin(1)
@@ -278,7 +279,7 @@ func TestSkipsAndGaps(t *testing.T) {
 
 // TestG46HolesAreRanges carries a hole of millions of offsets as one skip.
 func TestG46HolesAreRanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startSolo(t, newMemDisk(1), nil)
 		id := n.partition(1)
 		o := newOrigin(1)
@@ -290,7 +291,7 @@ func TestG46HolesAreRanges(t *testing.T) {
 }
 
 func TestI2LogStartOnlyGrows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startSolo(t, newMemDisk(1), nil)
 		ctx := context.Background()
 		id := n.partition(1)
@@ -323,7 +324,7 @@ func TestI2LogStartOnlyGrows(t *testing.T) {
 }
 
 func TestEdgeStartIsFixedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := startSolo(t, newMemDisk(1), nil)
 		ctx := context.Background()
 		id := n.partition(1)

@@ -4,16 +4,16 @@ import (
 	"context"
 	"reflect"
 	"testing"
-	"testing/synctest"
 
 	"github.com/rhumbmq/rhumb/dedup"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // TestLogStartKeepsItsReasons: why records are gone is state: moves for one reason
 // in a row are one, each with the chain where a gap may end.
 func TestLogStartKeepsItsReasons(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		disk := newMemDisk(1)
 		n := startSolo(t, disk, nil)
 		id := n.partition(1)
@@ -66,7 +66,7 @@ func TestLogStartInsideOfABatchIsNoReason(t *testing.T) {
 		{"retention after deletion", rhumb.ReasonDeleted, rhumb.ReasonRetention},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				n := startSolo(t, newMemDisk(1), nil)
 				id := n.partition(1)
 				n.append(id, 10, "own", nil) // 0-9

@@ -2,8 +2,8 @@ package shard
 
 import (
 	"testing"
-	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -21,7 +21,7 @@ func (d *asked) Bytes(rhumb.PartitionID) int64 {
 // TestSumsHoldNothingUp: partitions are counted and added up, and while the storage looks for
 // their size, for which it may read, entries are applied and partitions are found.
 func TestSumsHoldNothingUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		disk := &asked{memDisk: newMemDisk(1)}
 		n := startSolo(t, disk.memDisk, func(cfg *Config) { cfg.Storage = disk })
 		for topic := range byte(3) {

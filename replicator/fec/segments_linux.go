@@ -11,7 +11,7 @@ import (
 // one packet (UDP_SEGMENT, udp(7)).
 func segmentSize(oob []byte) int {
 	for len(oob) > 0 {
-		h, data, rest, err := unix.ParseOneSocketControlMessage(oob)
+		h, data, rest, err := controlMessage(oob)
 		if err != nil {
 			return 0
 		}
@@ -31,7 +31,7 @@ func isSegment(h *unix.Cmsghdr) bool {
 // or a copy.
 func withoutSegments(oob []byte) []byte {
 	for at := 0; at < len(oob); {
-		h, _, rest, err := unix.ParseOneSocketControlMessage(oob[at:])
+		h, _, rest, err := controlMessage(oob[at:])
 		if err != nil {
 			return oob
 		}
@@ -60,7 +60,7 @@ func askRows(c *net.UDPConn) bool {
 // control messages, moved together in place.
 func splitSize(oob []byte) (size int, others []byte) {
 	for at := 0; at < len(oob); {
-		h, data, rest, err := unix.ParseOneSocketControlMessage(oob[at:])
+		h, data, rest, err := controlMessage(oob[at:])
 		if err != nil {
 			break
 		}
@@ -71,4 +71,13 @@ func splitSize(oob []byte) (size int, others []byte) {
 		at = len(oob) - len(rest)
 	}
 	return size, oob
+}
+
+// controlMessage takes the first control message of oob apart. The package unix reads the
+// header first, and only then looks whether there is one.
+func controlMessage(oob []byte) (h unix.Cmsghdr, data, rest []byte, err error) {
+	if len(oob) < unix.SizeofCmsghdr {
+		return h, nil, nil, unix.EINVAL
+	}
+	return unix.ParseOneSocketControlMessage(oob)
 }

@@ -8,8 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/rhumbmq/rhumb/internal/bubble"
 )
 
 // wire is one end of a line in memory. fate says of each datagram how often it arrives.
@@ -161,7 +162,7 @@ func every(n int) func([]byte) int {
 }
 
 func TestSocketsBringPacketsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		wa, wb := newWires()
 		x := &both{}
 		stop := x.run(wa, wb)
@@ -198,7 +199,7 @@ func TestSocketsBringPacketsBack(t *testing.T) {
 // Without a session, or while nothing is lost, nothing but the packets themselves is
 // ever sent, and they are unchanged.
 func TestCleanLinesAreLeftAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		wa, wb := newWires()
 		x := &both{}
 		stop := x.run(wa, wb)
@@ -223,7 +224,7 @@ func TestCleanLinesAreLeftAlone(t *testing.T) {
 
 // It turns itself on where packets are lost, and off when the peer stops answering.
 func TestLossTurnsSocketsOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		wa, wb := newWires()
 		x := &both{}
 		stop := x.run(wa, wb)
@@ -258,7 +259,7 @@ func TestLossTurnsSocketsOn(t *testing.T) {
 // Who is not a peer gets no answer and costs no memory. It reaches QUIC with nothing in a
 // session's name, and in that of no session with what it could send bare.
 func TestStrangersGetNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		wa, wb := newWires()
 		x := &both{}
 		stop := x.run(wa, wb)
@@ -316,7 +317,7 @@ func TestSessionsAreBounded(t *testing.T) {
 // session on, also if the peer was restarted and knows the first one no more: then
 // handshakes get through meanwhile.
 func TestNextSessionIsCorrectedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		wa, wb := newWires()
 		x := &both{}
 		stop := x.run(wa, wb)
@@ -361,7 +362,7 @@ func TestNextSessionIsCorrectedAtOnce(t *testing.T) {
 // also if the first asks were lost; a peer that never answers is asked a few times.
 func TestAskedEarlyIsCorrectedAtOnce(t *testing.T) {
 	for _, lost := range []int{0, 2, 100} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			wa, wb := newWires()
 			x := &both{}
 			stop := x.run(wa, wb)

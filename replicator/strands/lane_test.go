@@ -7,9 +7,9 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -136,7 +136,7 @@ func noise(seed uint64, n int) []byte {
 // bytes come out as they went in.
 func TestLaneKeepsItsOrder(t *testing.T) {
 	for seed := range uint64(20) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			l := newLane(t, time.Millisecond)
 			want := noise(seed, 3<<20)
@@ -183,7 +183,7 @@ func TestLaneKeepsItsOrder(t *testing.T) {
 
 // TestSlowStrandHoldsNobodyUp: what a strand carries goes by its speed.
 func TestSlowStrandHoldsNobodyUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := newLane(t, 10*time.Millisecond)
 		for i := range 7 {
 			l.add(10 * time.Millisecond * time.Duration(1+i%2*9))
@@ -207,7 +207,7 @@ func TestSlowStrandHoldsNobodyUp(t *testing.T) {
 
 // TestBrokenStrandEndsTheLane: at both ends, once, and nothing is left running.
 func TestBrokenStrandEndsTheLane(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		told := 0
 		l := newLane(t, time.Millisecond)
 		l.out.broken = func(error) { told++ }
@@ -306,7 +306,7 @@ func TestHostilePieces(t *testing.T) {
 		"two with one number": {base: pieces(mark, head{number: 5, length: 1}), other: pieces(head{number: 5, length: 1})},
 		"second mark":         {base: pieces(mark, mark)},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			r := receiverOf(t, true, c.base, c.other)
 			if _, err := io.Copy(io.Discard, r); rhumb.KindOf(err) != rhumb.KindCorrupt {
 				t.Errorf("%s: %v", name, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -116,7 +117,7 @@ func TestReaders(t *testing.T) {
 
 // TestOneReadForAll: readers that want a block while it is on its way wait for it.
 func TestOneReadForAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := newDisk(64 << 20)
 		d.gate = make(chan struct{})
 		c := New(32<<20, d.read)
@@ -144,7 +145,7 @@ func TestOneReadForAll(t *testing.T) {
 // TestReadAhead: who goes through a file finds the next blocks there, and those of the next
 // file; the disk is read in large pieces.
 func TestReadAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const size = 16 << 20
 		d := newDisk(size)
 		c := New(32<<20, d.read)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -93,7 +94,7 @@ func later(d time.Duration) { <-time.After(d) }
 // TestWritesOverlapFlush lets frames be written while a flush runs; they share the
 // next one.
 func TestWritesOverlapFlush(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := newGate()
 		l := start(t, Config{FS: g})
 		var o outcome
@@ -120,7 +121,7 @@ func TestWritesOverlapFlush(t *testing.T) {
 // TestCommitAloneDoesNotFlush covers what Raft writes at each commit: a hard state
 // that need not be safe. It waits for what is before it, not for a flush of its own.
 func TestCommitAloneDoesNotFlush(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := newGate()
 		l := start(t, Config{FS: g})
 		var o outcome
@@ -142,7 +143,7 @@ func TestCommitAloneDoesNotFlush(t *testing.T) {
 
 // TestInterval answers at once and flushes later, and an idle log does nothing.
 func TestInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := newGate()
 		l := start(t, Config{FS: g, Durability: Interval, FlushInterval: time.Second})
 		var o outcome
@@ -165,7 +166,7 @@ func TestInterval(t *testing.T) {
 
 // TestNoneFlushesWhenAsked leaves flushing to Flush.
 func TestNoneFlushesWhenAsked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := start(t, Config{FS: vfs.NewMem(vfs.MemConfig{}), Durability: None})
 		var done atomic.Bool
 		l.Append(&Frame{Kind: KindEntries, Entries: entries(1, 1, "a")}, true, func([]Location, error) { done.Store(true) })
@@ -184,7 +185,7 @@ func TestNoneFlushesWhenAsked(t *testing.T) {
 // TestFailedFlushEndsTheLog: all that waits and all that comes gets the error, in
 // order; a restart works.
 func TestFailedFlushEndsTheLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := newGate()
 		l := start(t, Config{FS: g})
 		var o outcome
@@ -220,7 +221,7 @@ func TestFailedFlushEndsTheLog(t *testing.T) {
 
 // TestStopFlushesWhatIsQueued and TestKillDoesNot are the two ways to end.
 func TestStopFlushesWhatIsQueued(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := start(t, Config{FS: vfs.NewMem(vfs.MemConfig{}), Durability: None})
 		var o outcome
 		o.post(l.Log, "a", true, 1)
@@ -246,7 +247,7 @@ func TestStopFlushesWhatIsQueued(t *testing.T) {
 }
 
 func TestKillDoesNot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := newGate()
 		l := start(t, Config{FS: g})
 		var o outcome

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -46,7 +47,7 @@ func TestNextFileIsFilled(t *testing.T) {
 		durability Durability
 		want       int
 	}{{Fsync, 4}, {None, 0}} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			fs, z := vfs.NewMem(vfs.MemConfig{}), &zeroWrites{n: map[string]int{}}
 			fs.SetHook(z.hook)
 			l := start(t, Config{FS: fs, FileSize: 4 * fillSize, Durability: c.durability})
@@ -75,7 +76,7 @@ func TestNextFileIsFilled(t *testing.T) {
 // needed: no zeros are written over what is stored. One that fails changes nothing.
 func TestFillingEndsBeforeTheFileIsUsed(t *testing.T) {
 	for _, outcome := range []error{nil, syscall.ENOSPC} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			fs, z := vfs.NewMem(vfs.MemConfig{}), &zeroWrites{n: map[string]int{}, hold: 1, wait: make(chan error)}
 			fs.SetHook(z.hook)
 			l := start(t, Config{FS: fs, FileSize: 4 * fillSize})

@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/codec"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage"
@@ -117,7 +118,7 @@ func first(t *testing.T, fs *vfs.Mem, folder, suffix string) string {
 }
 
 func TestVerifySoundDirectory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := fill(t)
 		var out strings.Builder
 		fs.SetHook(func(op vfs.Op) error {
@@ -150,7 +151,7 @@ func TestVerifyNamesFileAndPlaceOfDamage(t *testing.T) {
 		{"log", ".log", "log/0000000000000001.log: damaged at"},
 		{"index", ".idx", "index/0000000000000001.idx: damaged"},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			fs := fill(t)
 			flip(t, fs, first(t, fs, c.folder, c.suffix), 3000-2900*int64(len(c.folder)/5)) // in the frames, in the blocks
 			var out strings.Builder
@@ -163,7 +164,7 @@ func TestVerifyNamesFileAndPlaceOfDamage(t *testing.T) {
 }
 
 func TestVerifyTornTailIsNoDamage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := fill(t)
 		names, err := fs.List("data/log")
 		if err != nil {
@@ -207,7 +208,7 @@ func TestVerifyTornTailIsNoDamage(t *testing.T) {
 // TestVerifyAfterAnyCrash looks at what crashes leave, also files that are prepared, or
 // half-way used again: nothing of it is damage.
 func TestVerifyAfterAnyCrash(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		var mu sync.Mutex
 		var clones []*vfs.Mem
@@ -251,7 +252,7 @@ func TestVerifyWithoutDirectory(t *testing.T) {
 // TestVerifyReportsLostNewest: the file that names the newest log file is missing, of
 // which nothing else tells.
 func TestVerifyReportsLostNewest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := fill(t)
 		if err := fs.Remove("data/log/NEWEST"); err != nil {
 			t.Fatal(err)

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -25,7 +25,7 @@ func TestVerifyNamesWhatIsMissing(t *testing.T) {
 		{"newest log file, by its name", func(logs []string) []string { return []string{"log/" + logs[len(logs)-1]} }, ".log: damaged: missing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				fs := fill(t)
 				names, err := fs.List("data/log")
 				if err != nil {
@@ -49,7 +49,7 @@ func TestVerifyNamesWhatIsMissing(t *testing.T) {
 
 func TestVerifyReadsTheStateDatabase(t *testing.T) {
 	for _, all := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			fs := fill(t)
 			names, err := fs.List("data/state")
 			if err != nil {
@@ -97,7 +97,7 @@ func TestVerifyOfAParentNamesDataDirectories(t *testing.T) {
 // TestVerifyReadsEveryBlockOfTheStateDatabase flips bytes all over its tables: each is
 // found, and named by its file, in one line.
 func TestVerifyReadsEveryBlockOfTheStateDatabase(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := fill(t)
 		name := first(t, fs, "state", ".sst")
 		info, err := fs.Stat(name)

@@ -11,6 +11,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/index"
 	"github.com/rhumbmq/rhumb/storage/vfs"
@@ -48,7 +49,7 @@ func apply(t *testing.T, db *DB, shard rhumb.ShardID, i uint64) {
 }
 
 func TestRowsSurviveFlushAndOthersAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		db := open(t, fs, noLog)
 		src := &index.Source{Region: 4, Life: rhumb.Life{7}}
@@ -130,7 +131,7 @@ func TestI12NeverAheadOfTheLog(t *testing.T) {
 		logged uint64
 	}
 	var moments []moment
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		var mu sync.Mutex // Pebble flushes, compacts and deletes side by side
 		var applied, logged uint64
@@ -167,7 +168,7 @@ func TestI12NeverAheadOfTheLog(t *testing.T) {
 		t.Fatalf("only %d operations", len(moments))
 	}
 	for i, m := range moments {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			db := open(t, m.fs, noLog)
 			defer db.Close()
 			if a, err := db.Applied(1); err != nil || a.Index > m.logged {
@@ -178,7 +179,7 @@ func TestI12NeverAheadOfTheLog(t *testing.T) {
 }
 
 func TestFailureEndsTheDatabase(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem(vfs.MemConfig{})
 		var logErr error
 		db := open(t, fs, func() error { return logErr })

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -21,7 +21,7 @@ func TestFailedManifestEndsTheDatabase(t *testing.T) {
 		step = 9
 	}
 	for n := int64(1); n < 120; n += step {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			if failManifest(t, n) {
 				failed++
 			}

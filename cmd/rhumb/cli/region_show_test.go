@@ -6,13 +6,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -106,7 +106,7 @@ func TestDrainWaitEndsWithWhatIsLeft(t *testing.T) {
 		{time.Hour, false, exitFailed, "refused"},
 		{15 * time.Second, true, exitUnknown, "not known"},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
 			begin := time.Now()
 			cmd := &cobra.Command{}

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -187,7 +187,7 @@ func TestWaitEndsWhenBothHaveCaughtUp(t *testing.T) {
 		after   time.Duration
 	}{{0, true, 0}, {3 * time.Second, true, 3 * time.Second}, {time.Hour, false, 5 * time.Second}} {
 		t.Run(fmt.Sprint(c.arrives), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				began := time.Now()
 				detail := func(o ...api.Origin) api.TopicDetail {
 					return api.TopicDetail{Logs: []api.Partition{{Ready: true, Origins: o}}}

@@ -3,17 +3,17 @@ package verify
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
+	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // What one side has of a third region is waited for on the other, which may not
 // even know of that origin yet.
 func TestWaitIncludesThirdRegions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		began := time.Now()
 		ap := api.Origin{Region: 3, RegionName: "ap", Watermark: 9, LastRecord: 9}
 		detail := func(o ...api.Origin) api.TopicDetail {
@@ -37,7 +37,7 @@ func TestWaitIncludesThirdRegions(t *testing.T) {
 // A life in which nothing was ever published reaches the others' marks now and then only, and
 // one of them before the other: its region says that there is nothing to wait for.
 func TestWaitIsNotForALifeWithoutRecords(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for _, last := range []rhumb.Offset{rhumb.NoOffset, 4} {
 			began := time.Now()
 			detail := func(o api.Origin) func() api.TopicDetail {
@@ -65,7 +65,7 @@ func TestWaitIsNotForALifeWithoutRecords(t *testing.T) {
 
 // A life that begins while verify waits for another is heard of on one side first.
 func TestWaitIncludesLivesThatBeginMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		began := time.Now()
 		after := func(d time.Duration) bool { return time.Since(began) >= d }
 		ap := api.Origin{Region: 3, RegionName: "ap", Watermark: 9, LastRecord: 9}
@@ -115,7 +115,7 @@ func TestWaitIncludesTopics(t *testing.T) {
 	for what, before := range map[string][]api.Topic{
 		"unknown": nil, "not deleted yet": {{Topic: name, Partitions: 3}}, "not grown yet": {{Topic: name, Partitions: 2, Deletions: 1}},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			began := time.Now()
 			us := listing{topics: func() []api.Topic { return []api.Topic{fresh} }}
 			eu := listing{topics: func() []api.Topic {

@@ -1,0 +1,5 @@
+//go:build !race
+
+package bubble
+
+func alone() (end func()) { return func() {} }
