@@ -9,7 +9,7 @@ import (
 	"github.com/rhumbmq/rhumb/internal/bubble"
 )
 
-var pathSeeds = flag.Int("sim.paths", 0, "how many seeds of five regions to run (default: 32, 5 under the race detector, 2 with -short)")
+var pathSeeds = flag.Int("sim.paths", 0, "how many seeds of five regions to run (default: 32, 3 under the race detector, 2 with -short)")
 
 // TestFiveRegions runs meshes of five regions whose records go over relays. Of ten
 // seeds, eight keep one topology each, which is changed in the two others all the
@@ -22,7 +22,7 @@ func TestFiveRegions(t *testing.T) {
 	case *pathSeeds > 0:
 		count = uint64(*pathSeeds)
 	case underRace:
-		count = 5
+		count = 3
 	case testing.Short():
 		count = 2
 	}
