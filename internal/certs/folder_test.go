@@ -55,6 +55,47 @@ func TestFolderMakesWhatLinksTake(t *testing.T) {
 	}
 }
 
+// A file that holds somebody else's certificate is told, whether all of the folder is
+// looked at or that file: a region would start with it and be taken by no peer.
+func TestFolderTellsWhoseFileHoldsWhoseCertificate(t *testing.T) {
+	f := NewFolder(t.TempDir())
+	check(f.Init(mesh, Options{}))(t)
+	for _, name := range []string{"us", "eu"} {
+		check(f.Issue(RoleRegion, name, Options{}))(t)
+	}
+	check(f.Issue(RoleClient, "us", Options{}))(t)
+	ca, _ := f.CAFiles()
+	us, _ := f.Files(RoleRegion, "us")
+	eu, _ := f.Files(RoleRegion, "eu")
+	client, _ := f.Files(RoleClient, "us")
+	own := filepath.Join(filepath.Dir(us), "own.crt") // a name that says nothing
+	put := func(from, to string) {
+		t.Helper()
+		for _, end := range []string{".crt", ".key"} {
+			raw := check(os.ReadFile(strings.TrimSuffix(from, ".crt") + end))(t)
+			if err := os.WriteFile(strings.TrimSuffix(to, ".crt")+end, raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	put(eu, own)
+	fine(t, f, 5)
+	for _, c := range []struct{ from, to, want string }{
+		{eu, us, "is that of region eu, not of region us: put the right one there, or make it with 'rhumb certs issue us --force'"},
+		{us, client, "is that of region eu, not of client us: put the right one there, or make it with 'rhumb certs issue us --force --client'"},
+		{ca, us, "is that of the mesh's CA, not of region us: "},
+	} {
+		put(c.from, c.to)
+		lists := map[string][]Listed{"folder": check(f.List(time.Now()))(t), "file": ListFiles(time.Now(), []string{c.to}), "file and CA": ListFiles(time.Now(), []string{c.to, ca})}
+		for how, list := range lists {
+			i := slices.IndexFunc(list, func(l Listed) bool { return l.File == c.to })
+			if got := list[i].Problems; len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
+				t.Errorf("%s: %s in place of %s: problems %q, want %q", how, filepath.Base(c.from), filepath.Base(c.to), got, c.want)
+			}
+		}
+	}
+}
+
 func TestFolderReplacesOnlyWhenTold(t *testing.T) {
 	f := NewFolder(t.TempDir())
 	first := check(f.Init(mesh, Options{}))(t)

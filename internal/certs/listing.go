@@ -60,6 +60,7 @@ func (f *Folder) List(now time.Time) ([]Listed, error) {
 		for i, cert := range found {
 			l := describe(path, cert, now)
 			if i == 0 { // further ones are trusted, and need no key
+				l.checkName()
 				l.lookAtKey(cert)
 				if !l.Key && !cert.IsCA {
 					l.Problems = append(l.Problems, "its key is not there")
@@ -96,6 +97,7 @@ func ListFiles(now time.Time, files []string) []Listed {
 		for n, cert := range found[i] {
 			l := describe(file, cert, now)
 			if n == 0 {
+				l.checkName()
 				l.lookAtKey(cert)
 			}
 			cas := roots
@@ -136,6 +138,30 @@ func describe(path string, cert *x509.Certificate, now time.Time) Listed {
 		l.Problems = append(l.Problems, "has not begun yet")
 	}
 	return l
+}
+
+// checkName compares whose certificate it is with what its file is called, where that is
+// one of the names that [Folder.Files] gives: a region that is configured by it would show
+// its peers another one's.
+func (l *Listed) checkName() {
+	if l.Role == "" {
+		return // of no mesh: that is said already
+	}
+	base := strings.TrimSuffix(filepath.Base(l.File), certEnding)
+	for _, role := range []Role{RoleRegion, RoleClient} {
+		name, ok := strings.CutPrefix(base, string(role)+"-")
+		if !ok || rhumb.RegionName(name).Validate() != nil || l.Role == role && l.Name == name {
+			continue
+		}
+		holds, again := "the mesh's CA", name+" --force"
+		if l.Role != RoleCA {
+			holds = fmt.Sprintf("%s %s", l.Role, l.Name)
+		}
+		if role == RoleClient {
+			again += " --client"
+		}
+		l.Problems = append(l.Problems, fmt.Sprintf("is that of %s, not of %s %s: put the right one there, or make it with 'rhumb certs issue %s'", holds, role, name, again))
+	}
 }
 
 // checkSigner looks whether the CA beside the certificate signed it.
