@@ -19,6 +19,7 @@ import (
 	"github.com/rhumbmq/rhumb/broker/admin/client"
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/internal/yamlfault"
 )
 
 // documentFile is a document that a person wrote, as YAML or JSON.
@@ -69,7 +70,7 @@ func readFields(c *cobra.Command, file, such string, limit int) (*documentFile, 
 	var root yaml.Node
 	in := yaml.NewDecoder(bytes.NewReader(text))
 	if err := in.Decode(&root); err != nil && err != io.EOF {
-		return nil, nil, rhumb.Errorf(rhumb.KindInvalid, "%s: %w", file, err)
+		return nil, nil, d.noYAML(text, err)
 	}
 	if root.Kind != yaml.DocumentNode || root.Content[0].Kind != yaml.MappingNode {
 		return nil, nil, d.refuse(max(1, root.Line), "is no document: want fields, such as %s", such)
@@ -77,6 +78,9 @@ func readFields(c *cobra.Command, file, such string, limit int) (*documentFile, 
 	d.root = root.Content[0]
 	var second yaml.Node
 	if err := in.Decode(&second); err != io.EOF {
+		if err != nil {
+			return nil, nil, d.noYAML(text, err)
+		}
 		return nil, nil, d.refuse(max(1, second.Line), "a second document begins: want one")
 	}
 	if n := textKeys(d.root); n != nil {
@@ -84,7 +88,7 @@ func readFields(c *cobra.Command, file, such string, limit int) (*documentFile, 
 	}
 	fields := map[string]any{}
 	if err := d.root.Decode(&fields); err != nil {
-		return nil, nil, rhumb.Errorf(rhumb.KindInvalid, "%s: %s", file, oneLine(err))
+		return nil, nil, d.noYAML(text, err)
 	}
 	return d, fields, nil
 }
@@ -120,13 +124,26 @@ func (d *documentFile) refuse(line int, format string, args ...any) error {
 	return rhumb.Errorf(rhumb.KindInvalid, "%s:%d: %s", d.name, line, fmt.Sprintf(format, args...))
 }
 
-// oneLine gives what YAML's decoder says without its line breaks.
-func oneLine(err error) string {
-	var many *yaml.TypeError
-	if errors.As(err, &many) {
-		return strings.Join(many.Errors, "; ")
+// noYAML refuses a text that YAML's decoder refuses, as fields are refused: by line.
+func (d *documentFile) noYAML(text []byte, err error) error {
+	faults := yamlfault.Of(text, err)
+	if len(faults) == 1 {
+		return d.refuse(faults[0].Line, "is no YAML: %s", faults[0].What)
 	}
-	return err.Error()
+	var all mistakes
+	for i, f := range faults {
+		if i == configstore.MaxFieldErrorsTold {
+			all = append(all, d.more(len(faults)-i))
+			break
+		}
+		all = append(all, fmt.Errorf("%s:%d: is no YAML: %s", d.name, f.Line, f.What))
+	}
+	return &rhumb.Error{Kind: rhumb.KindInvalid, Err: all}
+}
+
+// more says that there are mistakes which are not told.
+func (d *documentFile) more(n int) error {
+	return fmt.Errorf("%s: and %d more mistakes, which are told when these are corrected", d.name, n)
 }
 
 // readUpTo reads a file, or standard input for -, of so many bytes at most.
@@ -200,7 +217,7 @@ func (d *documentFile) locate(err error) error {
 	var out mistakes
 	for i, f := range all {
 		if i == configstore.MaxFieldErrorsTold {
-			out = append(out, fmt.Errorf("%s: and %d more mistakes, which are told when these are corrected", d.name, len(all)-i))
+			out = append(out, d.more(len(all)-i))
 			break
 		}
 		out = append(out, fmt.Errorf("%s:%d: %s", d.name, lines[f.Field], f.Message))

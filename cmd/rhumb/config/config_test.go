@@ -105,6 +105,10 @@ func TestRefusalsNameLineAndField(t *testing.T) {
 	for text, want := range map[string][]string{
 		minimal + "limits: [1, 2]\n":                                                                        {"line 3: has a list, and must have fields"},
 		minimal + "listeners: {a: b}\n":                                                                     {"has fields, and must have a list"},
+		"a: 1\nregion: {name: us\n":                                                                         {"line 2: did not find expected ',' or '}'"},
+		"region:\n   name: us\n  nmae: x\nlog: {}\n":                                                        {"line 3: did not find expected key"},
+		minimal + "limits: &a {}\nlog: *b\n":                                                                {"line 4: unknown anchor"},
+		minimal + "---\nlog: [\n":                                                                           {"line 4: "},
 		"regoin: {name: us}\n":                                                                              {"line 1", "no such key: regoin"},
 		"region:\n  name: us\n  nmae: x\n":                                                                  {"line 3", "no such key: nmae"},
 		"data_dir: /d\nregion: {name: US}\n":                                                                {"line 2", "region.name", "[a-z]"},

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/internal/yamlfault"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -66,14 +67,17 @@ func parse(raw []byte) (Config, *lines, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(raw))
 	dec.KnownFields(true)
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return Config{}, nil, fmt.Errorf("config: %s", cleanYAML(err))
+		return Config{}, nil, fmt.Errorf("config: %s", cleanYAML(raw, err))
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		if err != nil {
+			return Config{}, nil, fmt.Errorf("config: %s", cleanYAML(raw, err))
+		}
 		return Config{}, nil, errors.New("config: only one YAML document is allowed")
 	}
 	at := &lines{}
 	if err := yaml.Unmarshal(raw, &at.root); err != nil {
-		return Config{}, nil, fmt.Errorf("config: %s", cleanYAML(err))
+		return Config{}, nil, fmt.Errorf("config: %s", cleanYAML(raw, err))
 	}
 	if n := at.hollow(&at.root); n != nil {
 		return Config{}, nil, fmt.Errorf("config: line %d: %s: has nothing in it: say what is meant, or leave it out", n.Line, n.Value)
@@ -81,21 +85,17 @@ func parse(raw []byte) (Config, *lines, error) {
 	return c, at, nil
 }
 
-// cleanYAML puts the decoder's errors on one line and takes Go's type names out.
-func cleanYAML(err error) string {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	text = strings.TrimPrefix(text, "unmarshal errors:\n")
-	if strings.HasPrefix(text, "found ") || strings.HasPrefix(text, "did not find ") {
-		text = "line 1: " + text // the library leaves this one out
-	}
+// cleanYAML puts the decoder's errors on one line, each with its own line of the file, and
+// takes Go's type names out.
+func cleanYAML(raw []byte, err error) string {
 	var out []string
-	for line := range strings.SplitSeq(text, "\n") {
-		line = strings.TrimSpace(line)
-		if before, _, ok := strings.Cut(line, " not found in type "); ok {
-			line = strings.Replace(before, "field ", "no such key: ", 1)
+	for _, f := range yamlfault.Of(raw, err) {
+		what := f.What
+		if before, _, ok := strings.Cut(what, " not found in type "); ok {
+			what = strings.Replace(before, "field ", "no such key: ", 1)
 		}
-		line = mistyped.ReplaceAllStringFunc(line, sayTypes)
-		out = append(out, line)
+		what = mistyped.ReplaceAllStringFunc(what, sayTypes)
+		out = append(out, fmt.Sprintf("line %d: %s", f.Line, what))
 	}
 	return strings.Join(out, "; ")
 }
