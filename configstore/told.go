@@ -308,6 +308,7 @@ func (v *View) sightings(back []Problem) (list []Sighting) {
 // toldRemoved is why a region that a peer knows to be removed changes nothing.
 func toldRemoved(r Removal) error {
 	return rhumb.Errorf(rhumb.KindForbidden, "%w: region %s, number %d, left the mesh at %s, says region %s, which has seen version %d of its document; "+
-		"the configuration store does not say so: it went back",
-		ErrRemoved, r.Name, r.Number, r.At.UTC().Format(time.RFC3339), r.By, r.Version)
+		"the configuration store does not say so: it went back. If it is so, change the mesh in another region and stop this process; if not, "+
+		"put the store right: 'rhumb config status --region %s' and 'rhumb config restore' say what was seen there",
+		ErrRemoved, r.Name, r.Number, r.At.UTC().Format(time.RFC3339), r.By, r.Version, r.By)
 }

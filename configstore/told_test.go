@@ -180,6 +180,60 @@ func TestTalkativePeerCostsLittle(t *testing.T) {
 	})
 }
 
+// TestToldRegionReadsABusyStoreOnceASecond: who was told that the store went back follows it,
+// but does not list all documents for each of a thousand changes. When the word ends it is up
+// to date, and follows at once again.
+func TestToldRegionReadsABusyStoreOnceASecond(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		a := small(t)
+		s := &countingStore{Store: a.store}
+		v := openView(t, s, &configstore.MemoryKeeper{})
+		defer run(t, v)()
+		v.Hear("eu", configstore.Told{Since: time.Now(), Changes: 1 << 60})
+		settle()
+		before := s.lists.Load()
+		for i := range 1000 {
+			a.ok(a.tenant(rhumb.Tenant(fmt.Sprintf("t%d", i))))
+			pass(10 * time.Millisecond)
+		}
+		settle()
+		if n := s.lists.Load() - before; n > 16 { // some of them by time
+			t.Errorf("the store is read %d times in 12 s", n)
+		}
+		st := v.Status()
+		if _, ok := v.Tenant("t999"); !ok || st.State != configstore.StateWentBack || st.CaughtByReread != 0 {
+			t.Errorf("it follows: %t, %+v", ok, st)
+		}
+		v.Hear("eu", configstore.Told{})
+		settle()
+		a.ok(a.tenant("last"))
+		synctest.Wait()
+		if _, ok := v.Tenant("last"); !ok || v.Status().State != configstore.StateCurrent {
+			t.Errorf("it does not follow at once: %+v", v.Status())
+		}
+	})
+}
+
+// TestWordIsForgottenInTheReadThatEndsIt: the read that finds another region under the name
+// of who said something does not count that word any more.
+func TestWordIsForgottenInTheReadThatEndsIt(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		a := small(t)
+		v := openView(t, a.store, &configstore.MemoryKeeper{})
+		v.Hear("ap", configstore.Told{Since: time.Now(), Changes: 1 << 60})
+		a.refused(v.Refresh(t.Context()), rhumb.KindForbidden, "ap")
+		if _, err := a.RemoveRegion(t.Context(), "ap", true); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.AddRegion(t.Context(), configstore.Region{Name: "ap"}, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Refresh(t.Context()); err != nil || v.Status().State != configstore.StateCurrent {
+			t.Errorf("the former's word still counts: %v, %+v", err, v.Status())
+		}
+	})
+}
+
 // TestWordEndsWithWhoSaidIt: of a region that left the mesh nothing counts.
 func TestWordEndsWithWhoSaidIt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -217,7 +271,7 @@ func TestWhoSaysWhatIsWrongCanBeRemoved(t *testing.T) {
 		v.Hear("eu", configstore.Told{Since: time.Now(), Changes: 1 << 60})
 		v.HearRemoval(configstore.Removal{By: "ap", Name: "us", Number: us.Number, Version: 1 << 60, At: time.Now()})
 		settle()
-		a.cannotWrite(v, configstore.ErrRemoved, "says region ap")
+		a.cannotWrite(v, configstore.ErrRemoved, "says region ap", "stop this process", "'rhumb config status --region ap' and 'rhumb config restore'")
 		if _, err := v.Writer("x").RemoveRegion(t.Context(), "us", true); !errors.Is(err, configstore.ErrRemoved) {
 			t.Errorf("another region is removed: %v", err)
 		}

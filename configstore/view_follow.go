@@ -15,7 +15,8 @@ type told struct {
 }
 
 // heardPause is the least between two reads for what peers say: a peer that says
-// something else all the time costs no more.
+// something else all the time costs no more. So it is while the store is not followed, for
+// what its watch tells: nothing waits for that, and a read lists all documents.
 const heardPause = time.Second
 
 // Run follows the store until ctx ends; then it returns nil.
@@ -28,7 +29,12 @@ func (v *View) Run(ctx context.Context) error {
 	defer tick.Stop()
 	missed := false // a read by time found what the watch has not told of yet
 	var heardAt time.Time
-	var due <-chan time.Time // what peers said is compared then; nil: nothing waits
+	var due <-chan time.Time // the store is read then; nil: nothing waits
+	soon := func() {
+		if due == nil {
+			due = time.After(time.Until(heardAt.Add(heardPause)))
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -38,12 +44,14 @@ func (v *View) Run(ctx context.Context) error {
 			if v.knows(ctx, *said.docs.Load()) {
 				continue
 			}
+			if !v.current() {
+				soon()
+				continue
+			}
 			_ = v.Refresh(ctx) // the status has the error
 			continue
 		case <-v.heard:
-			if due == nil {
-				due = time.After(time.Until(heardAt.Add(heardPause)))
-			}
+			soon()
 			continue
 		case heardAt = <-due:
 			due = nil
@@ -61,7 +69,7 @@ func (v *View) Run(ctx context.Context) error {
 		before := v.shown.Load()
 		_ = v.Refresh(ctx)
 		// A watch may be a moment behind a read: it has until the next one.
-		missed = v.shown.Load() != before && len(said.wake) == 0
+		missed = v.shown.Load() != before && len(said.wake) == 0 && due == nil
 	}
 }
 
@@ -76,13 +84,7 @@ func (v *View) knows(ctx context.Context, docs []Document) bool {
 	case v.reading <- struct{}{}:
 	}
 	defer func() { <-v.reading }()
-	if len(docs) != len(v.seen) || v.unkept {
-		return false
-	}
-	v.mu.Lock()
-	current := v.status.State == StateCurrent
-	v.mu.Unlock()
-	if !current {
+	if len(docs) != len(v.seen) || v.unkept || !v.current() {
 		return false
 	}
 	for i := range docs {
@@ -92,6 +94,13 @@ func (v *View) knows(ctx context.Context, docs []Document) bool {
 		}
 	}
 	return true
+}
+
+// current reports whether the last read of the store was taken, and all is well.
+func (v *View) current() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.status.State == StateCurrent
 }
 
 // watch wakes the reader at each change that the store tells of.
