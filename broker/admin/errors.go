@@ -82,6 +82,8 @@ func nextStepOf(err error) string {
 	switch {
 	case errors.Is(err, configstore.ErrWentBack):
 		return "see 'rhumb config status', and put back what regions have seen with 'rhumb config restore'"
+	case errors.Is(err, configstore.ErrOtherMesh):
+		return "see 'rhumb config status', which says what to do"
 	case k == rhumb.KindUnavailable && strings.Contains(text, "configstore: "):
 		return "try again when the configuration store answers, as 'rhumb config status' tells: until then what is known of it stays in force"
 	case errors.Is(err, region.ErrPartitionLimit):

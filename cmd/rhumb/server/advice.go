@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"unicode"
@@ -112,6 +114,9 @@ func (s *Server) nextOfStore(err error) string {
 		return "the region's certificate is of a mesh that this store does not hold: correct config_store, or make mesh and certificates with 'rhumb certs init --config-store " + s.storeFlag() + "'"
 	}
 	mesh := s.certifiedMesh()
+	if errors.Is(err, configstore.ErrOtherMesh) && s.room.kept && strings.Contains(err.Error(), "the store has mesh") {
+		return s.nextOfOtherMesh("start again and give 'rhumb config restore --yes'")
+	}
 	switch kind := rhumb.KindOf(err); {
 	case errors.Is(err, configstore.ErrOtherMesh) && !mesh.IsZero():
 		return fmt.Sprintf("correct config_store, data_dir or the links' certificate, which is of mesh %s, in the region's file: they must be of one mesh", mesh)
@@ -125,6 +130,20 @@ func (s *Server) nextOfStore(err error) string {
 		return "correct config_store, data_dir or region in the region's file: they must belong to each other"
 	}
 	return "bring the configuration store that config_store names back, and start again"
+}
+
+// nextOfOtherMesh says what to do where a region that knows its mesh finds another one in its
+// store: it was pointed at the wrong one, or the right one was lost and made anew. then is
+// what follows when the new mesh's id is gone.
+func (s *Server) nextOfOtherMesh(then string) string {
+	remove := ""
+	if files := s.cfg.ConfigStore.Embedded; files != nil {
+		remove = "rm " + shellWord(filepath.Join(files.Path, filepath.FromSlash(configstore.MeshKey)+".json"))
+	} else if c := s.cfg.ConfigStore.Consul; c != nil {
+		remove = "consul kv delete " + shellWord(strings.TrimPrefix(path.Join(c.Backend().Prefix, configstore.MeshKey), "/"))
+	}
+	return "correct config_store or data_dir in the region's file; or if it is the right store, which was emptied and in which somebody made a new mesh, remove that one's id ('" +
+		remove + "'), then " + then
 }
 
 func (s *Server) nextOfStorage(step string, err error) string {

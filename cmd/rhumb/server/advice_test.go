@@ -112,7 +112,11 @@ var refusals = []struct {
 			t.Fatal(err)
 		}
 		c.ConfigStore = other.ConfigStore
-	}, "correct config_store, data_dir or region"},
+	}, "correct config_store or data_dir in the region's file; or if it is the right store, which was emptied and in which somebody made a new mesh, remove that one's id ('rm "},
+	{"other mesh at a first start", func(t *testing.T, c *config.Config) {
+		withCertificate(t, c, rhumb.NewUUID(), "us")
+		c.DataDir = t.TempDir()
+	}, "correct config_store, data_dir or the links' certificate"},
 	{"document damaged at a first start", func(t *testing.T, c *config.Config) {
 		c.DataDir = t.TempDir()
 		flipIn(t, 0.5, storePath(c), "rhumb", "v1", "mesh.*")

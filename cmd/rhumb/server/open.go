@@ -61,6 +61,7 @@ func (s *Server) openView(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.room.kept = kept != nil
 	store, err := s.openStore(kept == nil)
 	if err != nil {
 		return err

@@ -67,6 +67,7 @@ type Server struct {
 type rooms struct {
 	store    *storage.Store
 	view     *configstore.View
+	kept     bool               // the data directory has a last good copy: the region has started before
 	self     configstore.Region // as stored
 	said     configstore.Region // as this process registered it
 	region   *region.Region

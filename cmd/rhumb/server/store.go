@@ -160,8 +160,10 @@ func (s *Server) storeProblems(problem func(part, state, format string, args ...
 	case configstore.StateCurrent:
 	case configstore.StateWentBack:
 		problem(part, st.State.String(), "since %s: %v; the last good copy is in force and changes are refused: put back what regions have seen with 'rhumb config restore', or restore a newer copy of the store", since, st.Err)
+	case configstore.StateOtherMesh:
+		problem(part, st.State.String(), "since %s: %v; the last good copy is in force and changes are refused: %s", since, st.Err, s.nextOfOtherMesh("'rhumb config restore --yes'"))
 	default:
-		problem(part, st.State.String(), "since %s: %v; the last good copy is in force, changes wait", since, st.Err)
+		problem(part, st.State.String(), "since %s: %v; the last good copy is in force, changes wait: bring the configuration store that config_store names back", since, st.Err)
 	}
 	if st.KeepErr != nil {
 		problem(part, "copy not saved", "%v; the last good copy on disk is older than what is in force: a restart while the store is down would go back to it", st.KeepErr)
