@@ -59,3 +59,37 @@ func TestChangesWithAStoreThatHangs(t *testing.T) {
 		}
 	})
 }
+
+// TestUnknownNamespaceNamesTheNearest: of the same tenant only, since of others the client
+// may not know.
+func TestUnknownNamespaceNamesTheNearest(t *testing.T) {
+	s := embedded.NewMemory()
+	w := configstore.NewWriter(s, "test")
+	ctx := t.Context()
+	_, err := w.EnsureMesh(ctx)
+	for _, at := range []rhumb.Space{{Tenant: "acme", Namespace: "shop"}, {Tenant: "acne", Namespace: "shops"}} {
+		if err == nil {
+			_, err = w.PutTenant(ctx, at.Tenant, func(*configstore.Tenant) error { return nil })
+		}
+		if err == nil {
+			_, err = w.PutNamespace(ctx, at.Tenant, at.Namespace, func(*configstore.Namespace) error { return nil })
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := configstore.OpenView(ctx, configstore.ViewConfig{Store: s, Keeper: &configstore.MemoryKeeper{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := broker.Mesh{View: v, Self: "us"}
+	for name, want := range map[rhumb.Topic]string{
+		{Tenant: "acme", Namespace: "shpo", Name: "x"}:      "namespace acme/shpo does not exist (nearest: acme/shop): see",
+		{Tenant: "public", Namespace: "defualt", Name: "x"}: "(nearest: public/default)",
+		{Tenant: "acm", Namespace: "shop", Name: "x"}:       "namespace acm/shop does not exist: see",
+	} {
+		if err := m.CheckTopic(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", name, err, want)
+		}
+	}
+}

@@ -2,8 +2,10 @@ package broker
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -42,9 +44,20 @@ func (m Mesh) CheckTopic(t rhumb.Topic) error {
 		return nil
 	}
 	if _, has := m.View.Namespace(t.Tenant, t.Namespace); !ok || !has {
-		return rhumb.Errorf(rhumb.KindNotFound, "namespace %s/%s does not exist: see which there are with 'rhumb namespace list'", t.Tenant, t.Namespace)
+		return rhumb.Errorf(rhumb.KindNotFound, "namespace %s/%s does not exist%s: see which there are with 'rhumb namespace list'", t.Tenant, t.Namespace, m.likeNamespace(t))
 	}
 	return nil
+}
+
+// likeNamespace names the namespaces of a topic's tenant that may have been meant, and
+// public/default where it is near.
+func (m Mesh) likeNamespace(t rhumb.Topic) string {
+	mine := slices.DeleteFunc(m.View.Namespaces(), func(n configstore.Namespace) bool { return n.Tenant != t.Tenant })
+	if t.Tenant == rhumb.DefaultTenant {
+		mine = append(mine, configstore.Namespace{Tenant: rhumb.DefaultTenant, Name: rhumb.DefaultNamespace})
+	}
+	name := func(n *configstore.Namespace) string { return string(n.Tenant) + "/" + string(n.Name) }
+	return nearest.Hint(string(t.Tenant)+"/"+string(t.Namespace), mine, name)
 }
 
 // PartitionLimit implements [Policy]: what the namespace's document says.

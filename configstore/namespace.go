@@ -148,6 +148,7 @@ func (n *Namespace) validate() error {
 type allowances struct {
 	Tenant  *Tenant                     // nil: there is no such tenant
 	Regions map[rhumb.RegionName]Region // registered ones, without tombstones
+	like    string                      // tenants that may have been meant, where there is no such one
 }
 
 // refusal says why a namespace may not name the region; empty if it may.
@@ -169,7 +170,7 @@ func (a allowances) refusal(region rhumb.RegionName) string {
 // elsewhere.
 func (a allowances) checkPlaces(tenant rhumb.Tenant, places, had []place) error {
 	if a.Tenant == nil {
-		return invalid("tenant", "tenant %q does not exist", string(tenant))
+		return invalid("tenant", "tenant %q does not exist%s", string(tenant), a.like)
 	}
 	var r refusals
 	for _, p := range places {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -157,9 +158,20 @@ func (w *Writer) allowances(ctx context.Context, name rhumb.Tenant) (a allowance
 		return a, err
 	}
 	if a.Tenant, err = getAs[Tenant](ctx, w.store, TenantKey(name)); errors.Is(err, ErrNotFound) {
-		err = nil
+		a.like, err = w.likeTenant(ctx, name)
 	}
 	return a, err
+}
+
+// likeTenant gives the tenants that may have been meant, as the end of a refusal: none to
+// who may only know of some.
+func (w *Writer) likeTenant(ctx context.Context, name rhumb.Tenant) (string, error) {
+	if w.within != nil {
+		return "", nil
+	}
+	all, err := listAs[Tenant](ctx, w.store, TenantsPrefix)
+	all = slices.DeleteFunc(all, func(t Tenant) bool { return t.Deleted })
+	return nearest.Hint(string(name), all, func(t *Tenant) string { return string(t.Name) }), err
 }
 
 // PutTopic creates or changes what a topic has of its own. The deletion count

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -34,12 +35,23 @@ func (w *Writer) checkUser(ctx context.Context, u, old *User) error {
 			continue // public/default exists everywhere
 		}
 		if _, err := getAs[Namespace](ctx, w.store, NamespaceKey(g.Tenant, g.Namespace)); rhumb.KindOf(err) == rhumb.KindNotFound {
-			return invalid("grants["+strconv.Itoa(i)+"]", "namespace %s does not exist", g)
+			like, err := w.likeNamespace(ctx, g)
+			if err != nil {
+				return err
+			}
+			return invalid("grants["+strconv.Itoa(i)+"]", "namespace %s does not exist%s", g, like)
 		} else if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// likeNamespace gives the namespaces that may have been meant, as the end of a refusal.
+func (w *Writer) likeNamespace(ctx context.Context, at rhumb.Space) (string, error) {
+	all, err := listAs[Namespace](ctx, w.store, NamespacesPrefix)
+	all = slices.DeleteFunc(all, func(n Namespace) bool { return n.Deleted })
+	return nearest.Hint(at.String(), all, func(n *Namespace) string { return string(n.Tenant) + "/" + string(n.Name) }), err
 }
 
 // DeleteUser writes a user's tombstone, which keeps no verifier.

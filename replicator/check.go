@@ -49,7 +49,7 @@ const (
 func (m *Manager) Check(ctx context.Context, peer rhumb.RegionName) ([]Check, error) {
 	l := m.link(peer)
 	if l == nil {
-		return nil, rhumb.Errorf(rhumb.KindNotFound, "region %q is not registered, as far as is known here: see 'rhumb region list'", peer)
+		return nil, m.noLink(peer)
 	}
 	regions := m.cfg.Policy.Regions()
 	i := slices.IndexFunc(regions, func(r configstore.Region) bool { return r.Name == peer })

@@ -91,6 +91,9 @@ func (m *Manager) Resume(ctx context.Context, peer rhumb.RegionName, space rhumb
 			return ok && p.Peer == peer && (space.IsZero() || p.Space == space)
 		})
 		if len(all) == before {
+			if m.link(peer) == nil {
+				return m.noLink(peer)
+			}
 			return rhumb.Errorf(rhumb.KindNotFound, "nothing of that is paused: see 'rhumb link list'; a link that is paused as a whole is resumed as a whole")
 		}
 		return nil
@@ -122,6 +125,9 @@ func (m *Manager) alterPauses(ctx context.Context, change func(map[string]string
 // noLink is the refusal of a region to which there is no link, with those that may have
 // been meant.
 func (m *Manager) noLink(peer rhumb.RegionName) error {
+	if self := m.cfg.Self.Name; peer == self {
+		return rhumb.Errorf(rhumb.KindInvalid, "region %s is the one that is asked: name the region at the other end of the link, see 'rhumb link list --region %[1]s'", self)
+	}
 	m.mu.Lock()
 	links := m.sorted()
 	m.mu.Unlock()

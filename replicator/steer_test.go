@@ -67,11 +67,38 @@ func TestG07G17RefusedBatchStopsItsPartitionOnly(t *testing.T) {
 			}
 		}
 		stop()
-		if n, err := us.manager.Retry("eu", &rhumb.Partition{Topic: orders}); n != 1 || err != nil {
-			ms.t.Fatalf("retry: %d flows, %v", n, err)
+		if done, err := us.manager.Retry("eu", &rhumb.Partition{Topic: orders}); done != (Retried{Flows: 1, Partitions: 1, Waiting: 1}) || err != nil {
+			ms.t.Fatalf("retry: %+v, %v", done, err)
 		}
 		ms.until("it goes on at once", 2*time.Second, func() bool { return copied(us, eu, orders, 0) })
 		ms.until("it shows", 2*time.Second, func() bool { f := us.flowOf("eu", 0); return f.State == SessionIdle && f.Refused == nil })
+		if done, err := us.manager.Retry("eu", nil); done != (Retried{Flows: 2, Partitions: 2}) || err != nil {
+			ms.t.Errorf("retry where nothing waits: %+v, %v", done, err)
+		}
+		ms.cut("us", "eu", relay.Settings{Cut: true})
+		ms.until("cut", 30*time.Second, func() bool { return us.link("eu").State == LinkDisconnected })
+		if done, err := us.manager.Retry("eu", nil); !done.Dialled || done.Partitions != 2 || err != nil {
+			ms.t.Errorf("retry without a connection: %+v, %v", done, err)
+		}
+	})
+}
+
+// TestSteeringNamesTheNearestRegion: who mistypes a region is told which may be meant, by
+// each command that steers a link, and who names the region that is asked is told that.
+func TestSteeringNamesTheNearestRegion(t *testing.T) {
+	pair(t, short, 1, func(ms *mesh, us, _ *node) {
+		for peer, want := range map[rhumb.RegionName]string{"eur": "nearest: eu", "us": "is the one that is asked"} {
+			ctx, m := context.Background(), us.manager
+			_, skip := m.Skip(ctx, SkipRequest{Peer: peer, Partition: rhumb.Partition{Topic: orders}, To: 1}, true)
+			_, check := m.Check(ctx, peer)
+			_, retry := m.Retry(peer, nil)
+			for what, err := range map[string]error{"skip": skip, "check": check, "retry": retry,
+				"pause": m.Pause(ctx, peer, rhumb.Space{}, "ann"), "resume": m.Resume(ctx, peer, rhumb.Space{})} {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					ms.t.Errorf("%s of %s: %v, want %q", what, peer, err, want)
+				}
+			}
+		}
 	})
 }
 

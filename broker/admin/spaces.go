@@ -62,7 +62,8 @@ func (s *Server) tenantPut(r *http.Request) (any, error) {
 	changes(r, "tenant %s", name)
 	var before uint64
 	t, err := writer(r, docs).PutTenant(r.Context(), name, func(stored *configstore.Tenant) error {
-		if err := mayReplace(r, stored.Meta, doc.Meta, "tenant", string(name)); err != nil {
+		like := func() string { return likeTenant(name, docs.Tenants()) }
+		if err := mayReplace(r, stored.Meta, doc.Meta, "tenant", string(name), like); err != nil {
 			return err
 		}
 		before = stored.Version
@@ -85,8 +86,7 @@ func (s *Server) tenantDelete(r *http.Request) (any, error) {
 	all := docs.Tenants()
 	i := slices.IndexFunc(all, func(t configstore.Tenant) bool { return t.Name == name })
 	if i < 0 {
-		hint := nearest.Hint(string(name), all, func(t *configstore.Tenant) string { return string(t.Name) })
-		return nil, rhumb.Errorf(rhumb.KindNotFound, "there is no tenant %q%s: see which there are with 'rhumb tenant list'", name, hint)
+		return nil, rhumb.Errorf(rhumb.KindNotFound, "there is no tenant %q%s: see which there are with 'rhumb tenant list'", name, likeTenant(name, all))
 	}
 	changesVersion(r, all[i].Version, all[i].Version+1)
 	return api.Tenant{Name: name, Tenant: all[i]}, writer(r, docs).DeleteTenant(r.Context(), name)
@@ -126,7 +126,8 @@ func (s *Server) namespacePut(r *http.Request) (any, error) {
 	changes(r, "namespace %s", at)
 	var before uint64
 	n, err := writer(r, docs).PutNamespace(r.Context(), at.Tenant, at.Namespace, func(stored *configstore.Namespace) error {
-		if err := mayReplace(r, stored.Meta, doc.Meta, "namespace", at.String()); err != nil {
+		like := func() string { return likeNamespace(at, docs.Namespaces()) }
+		if err := mayReplace(r, stored.Meta, doc.Meta, "namespace", at.String(), like); err != nil {
 			return err
 		}
 		before = stored.Version
@@ -138,12 +139,21 @@ func (s *Server) namespacePut(r *http.Request) (any, error) {
 	return api.Namespace{Space: at, Namespace: n}, err
 }
 
-// noNamespace is the refusal of a namespace that there is not, with those of its tenant
-// that may have been meant: of others' the caller may not know.
+// noNamespace is the refusal of a namespace that there is not.
 func noNamespace(at rhumb.Space, all []configstore.Namespace) error {
+	return rhumb.Errorf(rhumb.KindNotFound, "there is no namespace %q%s: see which there are with 'rhumb namespace list'", at, likeNamespace(at, all))
+}
+
+// likeTenant names the tenants that may have been meant.
+func likeTenant(name rhumb.Tenant, all []configstore.Tenant) string {
+	return nearest.Hint(string(name), all, func(t *configstore.Tenant) string { return string(t.Name) })
+}
+
+// likeNamespace names the namespaces of its tenant that may have been meant: of others' the
+// caller may not know.
+func likeNamespace(at rhumb.Space, all []configstore.Namespace) string {
 	mine := slices.DeleteFunc(slices.Clone(all), func(n configstore.Namespace) bool { return n.Tenant != at.Tenant })
-	hint := nearest.Hint(at.String(), mine, func(n *configstore.Namespace) string { return string(n.Tenant) + "/" + string(n.Name) })
-	return rhumb.Errorf(rhumb.KindNotFound, "there is no namespace %q%s: see which there are with 'rhumb namespace list'", at, hint)
+	return nearest.Hint(at.String(), mine, func(n *configstore.Namespace) string { return string(n.Tenant) + "/" + string(n.Name) })
 }
 
 // namespaceDelete answers DELETE /namespaces/{tenant}/{namespace} with the
@@ -183,8 +193,8 @@ func document[T any](r *http.Request, read func([]byte) (T, error)) (T, error) {
 
 // mayReplace decides whether what is stored is what the caller means: nothing
 // with ?create=true, something with ?create=false, and the version that the
-// caller's document carries, if it carries one.
-func mayReplace(r *http.Request, stored, given configstore.Meta, kind, name string) error {
+// caller's document carries, if it carries one. like gives what may have been meant.
+func mayReplace(r *http.Request, stored, given configstore.Meta, kind, name string, like func() string) error {
 	is, create := stored.Version > 0 && !stored.Deleted, r.URL.Query().Get("create")
 	switch {
 	case create != "" && create != "true" && create != "false":
@@ -192,7 +202,7 @@ func mayReplace(r *http.Request, stored, given configstore.Meta, kind, name stri
 	case create == "true" && is:
 		return rhumb.Errorf(rhumb.KindExists, "%s %s is there already, version %d: see it with 'rhumb %[1]s show'", kind, name, stored.Version)
 	case create == "false" && !is:
-		return rhumb.Errorf(rhumb.KindNotFound, "there is no %s %s: make it with 'rhumb %[1]s create'", kind, name)
+		return rhumb.Errorf(rhumb.KindNotFound, "there is no %s %s%s: make it with 'rhumb %[1]s create'", kind, name, like())
 	case given.Deleted:
 		return &rhumb.Error{Kind: rhumb.KindInvalid, Err: &configstore.FieldError{Field: "deleted", Reason: "delete it with a command of its own"}}
 	case given.Version != 0 && given.Version != stored.Version:

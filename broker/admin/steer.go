@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
@@ -52,13 +53,20 @@ type LinkCheck struct {
 	Detail, Next string
 }
 
+// Retried is what was tried again: the flows of so many partitions, one for each life whose
+// records they carry. Of Waiting partitions at least one flow waited for another try.
+type Retried struct {
+	Flows, Partitions, Waiting int
+	Dialled                    bool // there was no connection: it is dialled anew
+}
+
 // LinkControl lets operators steer links. Errors are of kind not found for a region
 // to which there is no link.
 type LinkControl interface {
 	Pause(ctx context.Context, peer rhumb.RegionName, space rhumb.Space, by string) error
 	Resume(ctx context.Context, peer rhumb.RegionName, space rhumb.Space) error
-	// Retry gives how many flows are tried again; nil stands for all partitions.
-	Retry(peer rhumb.RegionName, at *rhumb.Partition) (int, error)
+	// Retry has what waits tried at once; nil stands for all partitions.
+	Retry(peer rhumb.RegionName, at *rhumb.Partition) (Retried, error)
 	Skip(ctx context.Context, r SkipRequest) (Skip, error)
 	Check(ctx context.Context, peer rhumb.RegionName) ([]LinkCheck, error)
 }
@@ -114,6 +122,9 @@ func (s *Server) pauseOrResume(r *http.Request, pause bool) (any, error) {
 		err = control.Pause(ctx, peer, space, who.name)
 	} else {
 		err = control.Resume(ctx, peer, space)
+		if unknown := s.knownSpace(space); rhumb.KindOf(err) == rhumb.KindNotFound && unknown != nil {
+			err = unknown
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -135,6 +146,28 @@ func (s *Server) knownSpace(space rhumb.Space) error {
 	return noNamespace(space, all)
 }
 
+// knownPartition refuses a partition that this region does not have: nothing of it is on
+// any way, and whoever mistyped it would be told of edges.
+func (s *Server) knownPartition(at rhumb.Partition) error {
+	t, err := s.findTopic(at.Topic)
+	if err == nil && (at.Index < 0 || int(at.Index) >= len(t.Partitions)) {
+		err = noPartition(t, strconv.Itoa(int(at.Index)))
+	}
+	return err
+}
+
+// knownOrigin refuses a region that the mesh does not have and never had: records of one
+// that was removed are still carried.
+func (s *Server) knownOrigin(name rhumb.RegionName) error {
+	if name == "" || s.cfg.Members == nil || slices.ContainsFunc(s.mesh(), func(r RegionEntry) bool { return r.Name == name }) {
+		return nil
+	}
+	if _, was := s.cfg.Members.Removed(name); was {
+		return nil
+	}
+	return s.noRegion(name)
+}
+
 // linkRetry answers POST …/retry.
 func (s *Server) linkRetry(r *http.Request) (any, error) {
 	control, peer, err := s.steering(r)
@@ -153,9 +186,12 @@ func (s *Server) linkRetry(r *http.Request) (any, error) {
 			return nil, err
 		}
 		at = &rhumb.Partition{Topic: name, Index: req.Partition}
+		if err := s.knownPartition(*at); err != nil {
+			return nil, err
+		}
 	}
-	n, err := control.Retry(peer, at)
-	return api.RetryAnswer{Peer: peer, Flows: n}, err
+	done, err := control.Retry(peer, at)
+	return api.RetryAnswer{Peer: peer, Topic: req.Topic, Flows: done.Flows, Partitions: done.Partitions, Waiting: done.Waiting, Dialled: done.Dialled}, err
 }
 
 // linkSkip answers POST …/skip.
@@ -176,11 +212,18 @@ func (s *Server) linkSkip(r *http.Request) (any, error) {
 	if err := origin.Validate(); err != nil {
 		return nil, err
 	}
+	at := rhumb.Partition{Topic: name, Index: req.Partition}
+	if err := s.knownPartition(at); err != nil {
+		return nil, err
+	}
+	if err := s.knownOrigin(req.Origin); err != nil {
+		return nil, err
+	}
 	changes(r, "skip of %s partition %d of region %s on the way to %s, up to offset %d, dry run: %v", name.Short(), req.Partition, origin, peer, req.To, req.DryRun)
 	who, _ := s.callerOf(r) // admitted already
 	ctx, cancel := s.untilStop(r, skipTime)
 	defer cancel()
-	done, err := control.Skip(ctx, SkipRequest{Peer: peer, Partition: rhumb.Partition{Topic: name, Index: req.Partition}, Origin: req.Origin, To: req.To,
+	done, err := control.Skip(ctx, SkipRequest{Peer: peer, Partition: at, Origin: req.Origin, To: req.To,
 		By: who.name, DryRun: req.DryRun})
 	if err != nil {
 		return nil, err

@@ -168,6 +168,11 @@ func (s *Server) likeTopic(name rhumb.Topic) string {
 	return nearest.Hint(name.Short(), mine, func(t *Topic) string { return t.Name.Short() })
 }
 
+// noPartition is the refusal of a partition that a topic does not have.
+func noPartition(t Topic, typed string) error {
+	return rhumb.Errorf(rhumb.KindNotFound, "topic %s has partitions 0 to %d, not %q", t.Name.Short(), len(t.Partitions)-1, typed)
+}
+
 // partitionOf finds the partition that the path names, ready to be read.
 func (s *Server) partitionOf(r *http.Request) (Topic, int32, Partition, error) {
 	t, err := s.topicOf(r)
@@ -176,8 +181,7 @@ func (s *Server) partitionOf(r *http.Request) (Topic, int32, Partition, error) {
 	}
 	n, err := strconv.ParseInt(r.PathValue("partition"), 10, 32)
 	if err != nil || n < 0 || n >= int64(len(t.Partitions)) {
-		return t, 0, Partition{}, rhumb.Errorf(rhumb.KindNotFound, "topic %s has partitions 0 to %d, not %q",
-			t.Name.Short(), len(t.Partitions)-1, r.PathValue("partition"))
+		return t, 0, Partition{}, noPartition(t, r.PathValue("partition"))
 	}
 	p := t.Partitions[n]
 	if !p.Ready {

@@ -65,8 +65,8 @@ func (s *Server) topicToWrite(r *http.Request) (Topic, error) {
 	name := rhumb.Topic{Tenant: rhumb.Tenant(r.PathValue("tenant")), Namespace: rhumb.Namespace(r.PathValue("namespace")),
 		Name: rhumb.TopicName(r.PathValue("topic"))}
 	if !s.cfg.AutoCreate {
-		return t, rhumb.Errorf(rhumb.KindNotFound, "topic %s is not in region %s, which makes no topics by itself: 'rhumb topic create %s' makes it",
-			name.Short(), s.cfg.Identity.Name, name.Short())
+		return t, rhumb.Errorf(rhumb.KindNotFound, "topic %s is not in region %s%s, which makes no topics by itself: 'rhumb topic create %s' makes it",
+			name.Short(), s.cfg.Identity.Name, s.likeTopic(name), name.Short())
 	}
 	ctx, cancel := s.untilStop(r, bodyTimeout)
 	defer cancel()

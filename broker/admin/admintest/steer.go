@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin"
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
 // linkTo changes the link to a region, or says that there is none.
 func (r *Region) linkTo(peer rhumb.RegionName, edit func(*admin.Link) error) (err error) {
-	err = rhumb.Errorf(rhumb.KindNotFound, "there is no link to region %q", peer)
+	hint := nearest.Hint(string(peer), r.Config().Links(), func(l *admin.Link) string { return string(l.Peer) })
+	err = rhumb.Errorf(rhumb.KindNotFound, "there is no link to region %q%s: see 'rhumb link list'", peer, hint)
 	r.change(func() {
 		r.links = slices.Clone(r.links)
 		for i := range r.links {
@@ -44,17 +46,23 @@ func (r *Region) Resume(_ context.Context, peer rhumb.RegionName, space rhumb.Sp
 }
 
 // Retry counts the link's partitions.
-func (r *Region) Retry(peer rhumb.RegionName, at *rhumb.Partition) (n int, err error) {
+func (r *Region) Retry(peer rhumb.RegionName, at *rhumb.Partition) (done admin.Retried, err error) {
 	err = r.linkTo(peer, func(l *admin.Link) error {
-		for _, p := range l.Partitions {
+		done.Dialled = l.State == "disconnected"
+		for i := range l.Partitions {
+			p := &l.Partitions[i]
 			if p.Out && (at == nil || p.Topic == at.Topic && p.Partition == at.Index) {
+				if p.Refused != nil {
+					done.Waiting++
+				}
 				p.Refused = nil
-				n++
+				done.Flows++
+				done.Partitions++
 			}
 		}
 		return nil
 	})
-	return n, err
+	return done, err
 }
 
 // Skip skips from the offset that is refused, else from behind what is confirmed.

@@ -37,10 +37,16 @@ type RetryRequest struct {
 	Partition int32  `json:"partition"`
 }
 
-// RetryAnswer says how many partitions are tried again.
+// RetryAnswer says what is tried again.
 type RetryAnswer struct {
 	Peer  rhumb.RegionName `json:"peer"`
-	Flows int              `json:"flows"`
+	Topic string           `json:"topic"` // empty: all of them
+	// Flows of so many Partitions: one for each life whose records they carry. Of Waiting
+	// partitions at least one flow waited for another try.
+	Flows      int  `json:"flows"`
+	Partitions int  `json:"partitions"`
+	Waiting    int  `json:"waiting"`
+	Dialled    bool `json:"dialled"` // there was no connection: it is dialled at once
 }
 
 // SkipRequest asks for records of a partition to be left out on the way to the

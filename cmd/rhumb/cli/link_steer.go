@@ -96,13 +96,38 @@ func linkRetry(a *asking) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.print(c.OutOrStdout(), done, func(w io.Writer) {
-					fmt.Fprintf(w, "%d partitions to %s are tried again. See 'rhumb link show %s'.\n", done.Flows, done.Peer, done.Peer)
-				})
+				return a.print(c.OutOrStdout(), done, func(w io.Writer) { retriedText(w, done, s.partition) })
 			})
 		}}
 	c.Flags().Int32Var(&s.partition, "partition", 0, "which partition of TOPIC")
 	return c
+}
+
+// retriedText says what was tried again, and what there was to try.
+func retriedText(w io.Writer, done api.RetryAnswer, partition int32) {
+	what, waited := "1 partition", "waited for another try and is tried at once"
+	switch {
+	case done.Topic != "":
+		what = fmt.Sprintf("partition %d of %s", partition, short(done.Topic))
+	case done.Partitions != 1:
+		what, waited = fmt.Sprintf("%d partitions", done.Partitions), "waited for another try and are tried at once"
+		if done.Waiting > 0 {
+			what = fmt.Sprintf("%d of %s", done.Waiting, what)
+		}
+	}
+	switch {
+	case done.Dialled:
+		fmt.Fprintf(w, "There is no connection to %s: it is dialled at once, and %s will go on over it. See 'rhumb link check %s'.\n", done.Peer, what, done.Peer)
+		return
+	case done.Partitions == 0:
+		fmt.Fprintf(w, "No edge leads from here to %s: there is nothing to try. See 'rhumb topology show'.\n", done.Peer)
+		return
+	case done.Waiting > 0:
+		fmt.Fprintf(w, "On the way to %s %s %s.", done.Peer, what, waited)
+	default:
+		fmt.Fprintf(w, "On the way to %s there is %s, and nothing waited for another try.", done.Peer, what)
+	}
+	fmt.Fprintf(w, " See 'rhumb link show %s'.\n", done.Peer)
 }
 
 const skipLong = `Leave records out on the way to REGION, for good: those of one partition that REGION has not got and that lie before the

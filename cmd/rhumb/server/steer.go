@@ -19,6 +19,12 @@ func (s *Server) linkControl() admin.LinkControl {
 	return linkControl{s.room.links}
 }
 
+// Retry has what waits tried at once.
+func (l linkControl) Retry(peer rhumb.RegionName, at *rhumb.Partition) (admin.Retried, error) {
+	done, err := l.Manager.Retry(peer, at)
+	return admin.Retried(done), err
+}
+
 // Skip leaves records out on the way to a region.
 func (l linkControl) Skip(ctx context.Context, r admin.SkipRequest) (admin.Skip, error) {
 	done, err := l.Manager.Skip(ctx, replicator.SkipRequest{Peer: r.Peer, Partition: r.Partition, Origin: r.Origin, To: r.To, By: r.By}, r.DryRun)
