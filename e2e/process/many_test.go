@@ -132,17 +132,17 @@ func (m *many) write() {
 	m.figure("written and copied", m.n, began, used)
 }
 
-// awaitCopies waits until the other region has a record in each topic. It asks for those
-// that it has not seen there yet, some at a time: who asks for all again and again takes
-// a good part of the machine that is measured.
+// awaitCopies waits until the other region has a record in each topic. It asks for the
+// first of those that it has not seen there, few at a time: who asks for all again and
+// again takes a good part of the machine that is measured.
 func (m *many) awaitCopies() {
-	const some = 250
+	const few, some = 10, 500
 	c := Client(m.t, m.Regions[1].Kafka)
 	defer c.Close()
 	seen := 0
 	Await(m.t, m.wait, "all are in the other region", func() bool {
-		for seen < m.n {
-			next := min(seen+some, m.n)
+		for n := few; seen < m.n; n = min(2*n, some) {
+			next := min(seen+n, m.n)
 			if m.recordsOf(c, seen, next) < next-seen {
 				return false
 			}
@@ -194,26 +194,35 @@ func (m *many) recordsOf(c *kgo.Client, from, to int) (total int) {
 // figure tells how long something took.
 func (m *many) figure(what string, n int, began time.Time, used []float64) {
 	took, now := time.Since(began), m.cpu()
-	m.note("%s: %d in %s, %.0f a second; CPU seconds: us %.1f, eu %.1f", what, n, took.Round(time.Millisecond), float64(n)/took.Seconds(),
-		now[0]-used[0], now[1]-used[1])
+	m.note("%s: %d in %s, %.0f a second; CPU seconds: us %.1f, eu %.1f, clients %.1f", what, n, took.Round(time.Millisecond), float64(n)/took.Seconds(),
+		now[0]-used[0], now[1]-used[1], now[2]-used[2])
 }
 
-// cpu gives the CPU seconds of the regions' processes. They are asked of Linux, in
-// ticks of 10 ms: a scrape of metrics looks at each partition, which an idle region
-// would not be idle with.
+// cpu gives the CPU seconds of the regions' processes, and of this one, in which the
+// clients are. They are asked of Linux, in ticks of 10 ms: a scrape of metrics looks at
+// each partition, which an idle region would not be idle with.
 func (m *many) cpu() (all []float64) {
 	for _, r := range m.Regions {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.Process().PID()))
-		if err != nil {
-			all = append(all, m.metric(r, "process_cpu_seconds_total"))
-			continue
+		used, ok := cpuOf(r.Process().PID())
+		if !ok {
+			used = m.metric(r, "process_cpu_seconds_total")
 		}
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		user, _ := strconv.ParseFloat(fields[11], 64)
-		system, _ := strconv.ParseFloat(fields[12], 64)
-		all = append(all, (user+system)/100)
+		all = append(all, used)
 	}
-	return all
+	own, _ := cpuOf(os.Getpid())
+	return append(all, own)
+}
+
+// cpuOf gives the CPU seconds of a process, false where the system is not Linux.
+func cpuOf(pid int) (seconds float64, ok bool) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, false
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	user, _ := strconv.ParseFloat(fields[11], 64)
+	system, _ := strconv.ParseFloat(fields[12], 64)
+	return (user + system) / 100, true
 }
 
 func (m *many) metric(r *Region, name string) float64 {
