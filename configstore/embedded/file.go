@@ -48,6 +48,9 @@ func (s *Store) path(key string) string {
 }
 
 func fileName(name string) string {
+	if len(name) <= maxName && !strings.ContainsFunc(name, func(c rune) bool { return c >= 'A' && c <= 'Z' }) {
+		return name // as most are
+	}
 	var b strings.Builder
 	for _, c := range []byte(name) {
 		if c >= 'A' && c <= 'Z' {
