@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
 )
 
 // How long what failed waits for its next try: a deletion, and what is less urgent
@@ -45,23 +46,26 @@ func (b *Broker) Follow(ctx context.Context) error {
 	defer b.cfg.Names.Subscribe(told.set)()
 	defer b.region.Subscribe(made.set)()
 	f := follower{b: b, logged: map[rhumb.Topic]string{}}
-	for {
+	for whole := true; ; {
 		var retry <-chan time.Time
-		if pause := f.look(ctx); pause > 0 {
+		if pause := f.look(ctx, whole); pause > 0 {
 			retry = time.After(pause)
 		}
+		whole = true
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-told:
 		case <-retry:
 		case <-made:
+			whole = false
 			// Thousands of topics may be made one after the other; do not look at
 			// all of them for each.
 			select {
 			case <-ctx.Done():
 				return nil
 			case <-told:
+				whole = true
 			case <-time.After(retryFollow):
 			}
 		}
@@ -109,13 +113,28 @@ func (b *Broker) deletedInMesh(ctx context.Context, t *TopicInfo) (bool, error) 
 // follower remembers what it told of topics that are not as the mesh says.
 type follower struct {
 	b      *Broker
+	mark   region.TopicsMark // of the last look
 	logged map[rhumb.Topic]string
 }
 
-// look brings all topics in line once, and says after which pause that is to be
-// tried again, 0 if all are.
-func (f *follower) look(ctx context.Context) (pause time.Duration) {
-	for _, t := range f.b.region.Topics() {
+// topics gives those to be looked at: all, or those that changed since the last look, if
+// all others are as the mesh says. Thousands that are made one after the other would else
+// have all looked at each time.
+func (f *follower) topics(whole bool) []TopicInfo {
+	change := f.b.region.TopicsSince(f.mark)
+	f.mark = change.Mark
+	if whole || change.Whole || len(f.logged) > 0 {
+		return f.b.region.Topics()
+	}
+	return change.Changed
+}
+
+// look brings topics in line once, and says after which pause that is to be tried
+// again, 0 if all are as the mesh says. What was told of topics that are gone is forgotten.
+func (f *follower) look(ctx context.Context, whole bool) (pause time.Duration) {
+	topics, logged := f.topics(whole), map[rhumb.Topic]string{}
+	defer func() { f.logged = logged }()
+	for _, t := range topics {
 		gone, err := f.b.deletedInMesh(ctx, &t)
 		next := retryFollow
 		if err == nil && !gone {
@@ -125,14 +144,12 @@ func (f *follower) look(ctx context.Context) (pause time.Duration) {
 			return 0
 		}
 		if err == nil {
-			delete(f.logged, t.Topic)
 			continue
 		}
 		if pause == 0 || next < pause {
 			pause = next
 		}
-		if f.logged[t.Topic] != err.Error() {
-			f.logged[t.Topic] = err.Error()
+		if logged[t.Topic] = err.Error(); f.logged[t.Topic] != err.Error() {
 			f.b.log.Warn("topic is not as the mesh has it, and is looked at again", "topic", t.Topic.String(), "err", err)
 		}
 	}

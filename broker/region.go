@@ -17,6 +17,9 @@ type Catalog interface {
 	TopicByID(rhumb.UUID) (TopicInfo, bool)
 	// Topics lists all topics, in no particular order.
 	Topics() []TopicInfo
+	// TopicsSince tells what happened to topics since a mark, so that one change does not
+	// cost a look at all of them.
+	TopicsSince(region.TopicsMark) region.TopicChanges
 	// CreateTopic returns when the topic can be used; kind exists if it is there.
 	CreateTopic(context.Context, TopicSpec) (TopicInfo, error)
 	// Deletions is the deletion count of a name: topics are born under it.

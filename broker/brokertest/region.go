@@ -8,6 +8,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
 )
 
 // Region implements [broker.Region] in memory.
@@ -83,6 +84,11 @@ func (r *Region) TopicByID(id rhumb.UUID) (broker.TopicInfo, bool) {
 		}
 	}
 	return broker.TopicInfo{}, false
+}
+
+// TopicsSince knows of no history: all are to be looked at.
+func (r *Region) TopicsSince(region.TopicsMark) region.TopicChanges {
+	return region.TopicChanges{Whole: true}
 }
 
 // Topics implements broker.Catalog.
