@@ -65,6 +65,17 @@ func (r *Region) SetEdgeStart(ctx context.Context, ref rhumb.PartitionRef, dest 
 	return s.SetEdgeStart(ctx, ref.ID, dest, latest)
 }
 
+// StartEdge is SetEdgeStart for an edge that begins at the log start, for who does not
+// wait: done is called as for [shard.Shard.Append].
+func (r *Region) StartEdge(ref rhumb.PartitionRef, dest rhumb.RegionNumber, done func(rhumb.Offset, error)) {
+	s := r.shard(ref.Shard)
+	if s == nil {
+		done(rhumb.NoOffset, noPartition(ref))
+		return
+	}
+	s.StartEdge(ref.ID, dest, done)
+}
+
 // NewLife closes the life of a partition's log at an offset and gives what lies
 // behind it a new one; see [shard.Shard.NewLife]. It gives what was closed, and
 // the life that the log has now.
@@ -98,6 +109,16 @@ func (r *Region) State(ref rhumb.PartitionRef) (PartitionState, bool) {
 		return PartitionState{}, false
 	}
 	return s.State(ref.ID)
+}
+
+// Glance is State without what the storage is asked for: Bytes and Compacted are 0. It
+// is for those who look at a partition several times for each batch.
+func (r *Region) Glance(ref rhumb.PartitionRef) (PartitionState, bool) {
+	s := r.shard(ref.Shard)
+	if s == nil {
+		return PartitionState{}, false
+	}
+	return s.Glance(ref.ID)
 }
 
 // Gaps gives a partition's gap records, oldest first.

@@ -16,6 +16,12 @@ func (s *Shard) SetEdgeStart(ctx context.Context, id rhumb.PartitionID, dest rhu
 	return offsetOf(s.control(ctx, &edgeStartCommand{id, dest, latest}))
 }
 
+// StartEdge fixes the log start as the first offset that the edge to a region carries,
+// unless one is fixed, and gives it. done is called as for [Shard.Append].
+func (s *Shard) StartEdge(id rhumb.PartitionID, dest rhumb.RegionNumber, done func(rhumb.Offset, error)) {
+	s.propose(&edgeStartCommand{id, dest, false}, func(v any, err error) { done(offsetOf(v, err)) })
+}
+
 // edgeStart gives where an edge starts if that is fixed, once it is flushed: a link that
 // begins asks it of tens of thousands of partitions, without an entry for each.
 func (s *Shard) edgeStart(ctx context.Context, id rhumb.PartitionID, dest rhumb.RegionNumber) (start rhumb.Offset, fixed bool, err error) {

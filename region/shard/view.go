@@ -118,8 +118,8 @@ func (s *Shard) partition(id rhumb.PartitionID) *partition {
 	return s.m.partitions[id]
 }
 
-// State gives what this node knows of a partition, false if it is not there.
-func (s *Shard) State(id rhumb.PartitionID) (PartitionState, bool) {
+// Glance is State without what the storage is asked for: Bytes and Compacted are 0.
+func (s *Shard) Glance(id rhumb.PartitionID) (PartitionState, bool) {
 	p := s.partition(id)
 	if p == nil {
 		return PartitionState{}, false
@@ -128,6 +128,15 @@ func (s *Shard) State(id rhumb.PartitionID) (PartitionState, bool) {
 	st := p.view.state
 	p.view.mu.Unlock()
 	st.LeaderEpoch, st.Leading = int32(s.epoch.Load()), s.leading.Load()
+	return st, true
+}
+
+// State gives what this node knows of a partition, false if it is not there.
+func (s *Shard) State(id rhumb.PartitionID) (PartitionState, bool) {
+	st, ok := s.Glance(id)
+	if !ok {
+		return st, false
+	}
 	st.Bytes, st.Compacted = s.cfg.Storage.Bytes(id), s.cfg.Storage.Compacted(id)
 	return st, true
 }
