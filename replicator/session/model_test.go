@@ -66,6 +66,8 @@ func checkNastyLink(t *rapid.T) {
 		case 11:
 			p.snd.OnQuiet()
 			p.settleActions()
+		case 13:
+			p.sendAlone()
 		case 12:
 			p.slow[roll(t, "slow", len(p.slow))] = 10 + roll(t, "for steps", 50)
 		default:

@@ -23,6 +23,8 @@ type pair struct {
 	snd *Sender
 	dst *twinRegion
 	rcv *Receiver
+	// alone are the receivers of sessions of one batch, which the source sends beside.
+	alone map[wire.SessionID]*Receiver
 
 	toDst, toSrc []wire.Frame
 	reads        []Read
@@ -82,7 +84,7 @@ func (p *pair) open() {
 
 // cut loses the connection and all that is on it.
 func (p *pair) cut() {
-	p.toDst, p.toSrc, p.rcv = nil, nil, nil
+	p.toDst, p.toSrc, p.rcv, p.alone = nil, nil, nil, nil
 	p.snd.Disconnected()
 	p.settleActions()
 }
@@ -124,6 +126,9 @@ func (p *pair) settleReceiver(rcv *Receiver) {
 			if _, refused := a.Frame.(*wire.Refuse); refused && rcv.Status().Pending > 0 {
 				p.fatal("%s while the region has not answered for %d messages", describe(a.Frame), rcv.Status().Pending)
 			}
+			if rcv.request.Alone {
+				p.saidAlone(rcv, a.Frame)
+			}
 			if rcv == p.rcv {
 				p.trace("dest   > %s", describe(a.Frame))
 				p.toSrc = append(p.toSrc, overTheWire(a.Frame))
@@ -147,6 +152,9 @@ func (p *pair) deliver(i int) {
 	if d, ok := f.(*wire.Data); ok {
 		p.held += d.Size()
 	}
+	if p.deliverAlone(f) {
+		return
+	}
 	if o, ok := f.(*wire.Open); ok {
 		if p.rcv == nil || o.Session > p.rcv.request.Session {
 			p.rcv = NewReceiver(o, p.window)
@@ -158,6 +166,58 @@ func (p *pair) deliver(i int) {
 		p.held -= d.Size()
 	}
 	p.settleActions()
+}
+
+// sendAlone sends the life's first batch in a session of its own, if it may leave: beside
+// whatever else goes on, as it may be under way from a connection before.
+func (p *pair) sendAlone() {
+	if len(p.src.batches) == 0 || p.src.start.Offset != rhumb.NoOffset || p.src.dropped > 0 {
+		return
+	}
+	m := p.src.batches[0]
+	if m.Envelope.Last >= p.src.flushed {
+		return
+	}
+	p.session++
+	c := &p.snd.cfg
+	p.toDst = append(p.toDst,
+		overTheWire(&wire.Open{Session: p.session, Partition: c.Partition, Region: c.Region, Life: c.Life, Head: p.src.flushed, Producer: c.Producer, Alone: true}),
+		overTheWire(&wire.Data{Session: p.session, Head: p.src.flushed, Envelope: m.Envelope, Batch: m.Batch}))
+}
+
+// deliverAlone brings a frame of a session of one batch, and reports whether it was one.
+func (p *pair) deliverAlone(f wire.Frame) bool {
+	id := wire.SessionID(0)
+	switch f := f.(type) {
+	case *wire.Open:
+		if !f.Alone {
+			return false
+		}
+		if id = f.Session; p.alone[id] == nil {
+			if p.alone == nil {
+				p.alone = map[wire.SessionID]*Receiver{}
+			}
+			p.dst.open(f.Life)
+			p.alone[id] = NewReceiver(f, p.window)
+		}
+	case *wire.Data:
+		if id = f.Session; p.alone[id] == nil {
+			return false
+		}
+		p.alone[id].OnFrame(f)
+	default:
+		return false
+	}
+	p.settleReceiver(p.alone[id])
+	return true
+}
+
+// saidAlone checks what the source would take for the word that its batch is there.
+func (p *pair) saidAlone(rcv *Receiver, f wire.Frame) {
+	c, ok := f.(*wire.Confirm)
+	if w := p.dst.applied[rcv.request.Life]; ok && c.Watermark > w.Offset {
+		p.fatal("a session of one batch confirms %d, the region has %d", c.Watermark, w.Offset)
+	}
 }
 
 // answer brings the i-th frame that is on its way to the source.

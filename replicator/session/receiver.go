@@ -72,9 +72,20 @@ const maxSkips = 4 * maxSkipsAhead
 // whether it may be, asks the region for the watermark of the life, and calls
 // [Receiver.Opened] or [Receiver.Fail]. window is the most bytes to take before
 // the region has answered for some; it is told to the source.
+//
+// A session of one batch, [wire.Open.Alone], is open from the start: the region judges
+// the batch by what it has, and its answer is all that the source hears.
 func NewReceiver(request *wire.Open, window int) *Receiver {
-	return &Receiver{request: *request, window: window, head: request.Head}
+	r := &Receiver{request: *request, window: window, head: request.Head}
+	if request.Alone {
+		r.phase, r.tail, r.confirmed = open, rhumb.NoOffset, rhumb.NoOffset
+		r.watermark.Offset = rhumb.NoOffset
+	}
+	return r
 }
+
+// Over reports whether the session has ended.
+func (r *Receiver) Over() bool { return r.phase == ended }
 
 // ReceiverStatus is a snapshot of a receiver for figures.
 type ReceiverStatus struct {
@@ -99,6 +110,9 @@ func (r *Receiver) Actions() []Action {
 		r.send(&wire.Confirm{Session: r.request.Session, Watermark: r.watermark.Offset, Chain: r.watermark.Chain})
 	}
 	r.tellFailure()
+	if r.request.Alone && r.ticket > 0 && len(r.pending) == 0 {
+		r.phase = ended
+	}
 	return r.actions.take()
 }
 
@@ -181,6 +195,9 @@ func (r *Receiver) admit(round uint32, head, last rhumb.Offset, size int) bool {
 	r.head = max(r.head, head)
 	switch {
 	case r.failure != nil:
+		return false
+	case r.request.Alone && (r.ticket > 0 || size == 0):
+		r.fail(r.ticket+1, wire.CodeInvalid, "more than one batch in a session of one")
 		return false
 	case last <= r.tail:
 		return false
@@ -305,7 +322,7 @@ func (r *Receiver) tellFailure() {
 		f.Watermark, f.Chain = rhumb.NoOffset, 0
 	}
 	r.confirmed = max(r.confirmed, r.watermark.Offset)
-	if f.Code != wire.CodeMissing {
+	if f.Code != wire.CodeMissing || r.request.Alone {
 		r.phase = ended
 	}
 	r.send(&f)

@@ -38,7 +38,7 @@
 //	 5 pong     uint64 number, int64 the ping's clock, int64 wall clock µs
 //	 6 join     16 B name of a connection, uint16 number of this one
 //	16 open     uint64 session, uint64 deletions, int64 head, int32 partition,
-//	            uint16 origin region, uint16 reserved, 16 B origin life
+//	            uint16 origin region, uint16 flags: 1 alone, 16 B origin life
 //	            | tenant, namespace, name, producer name, then if it probes:
 //	            uint16 number, int64 origin offset each
 //	17 state    uint64 session, uint32 window in bytes | encoded dedup.Watermark,

@@ -87,6 +87,8 @@ var examples = []struct {
 	{"state", &State{Session: 7, Window: 4 << 20, Watermark: testWatermark()}},
 	{"open-probes", &Open{Session: 7, Partition: rhumb.Partition{Topic: testTopic, Index: 2}, Region: 3, Life: testLife,
 		Deletions: 4, Head: 1000, Producer: "rhumb.repl.eu-west.us", Probes: []rhumb.Offset{12, 1 << 40}}},
+	{"open-alone", &Open{Session: 7, Partition: rhumb.Partition{Topic: testTopic, Index: 2}, Region: 3, Life: testLife,
+		Deletions: 4, Head: 1000, Producer: "rhumb.repl.eu-west.us", Alone: true}},
 	{"state-chains", &State{Session: 7, Window: 4 << 20, Watermark: testWatermark(), Chains: []dedup.ChainPoint{{Offset: 12, Chain: 0x77}, {Offset: 1 << 40}}}},
 	{"data", testDataFrame(42, 2, testBatch(0, 2, []byte("two records")))},
 	{"skip", &Skip{Session: 7, Round: 2, Head: 100, Skip: dedup.Skip{From: 43, To: 50, Chain: 0x99, Reason: rhumb.ReasonForeign}}},

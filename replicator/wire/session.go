@@ -24,7 +24,13 @@ type Open struct {
 	// Probes ask for the destination's chain at these origin offsets, at most
 	// MaxProbes: how a source finds where two logs part.
 	Probes []rhumb.Offset
+	// Alone says that the session is one batch, which follows at once: the destination
+	// sends no state, judges the batch, and says where it stands. Then the session is over.
+	Alone bool
 }
+
+// openAlone is the flag of [Open.Alone].
+const openAlone = 1
 
 // Type says what the frame is.
 func (*Open) Type() Type { return TypeOpen }
@@ -36,7 +42,11 @@ func (f *Open) fixed(dst []byte) []byte {
 	dst = le.AppendUint64(dst, uint64(f.Head))
 	dst = le.AppendUint32(dst, uint32(f.Partition.Index))
 	dst = le.AppendUint16(dst, uint16(f.Region))
-	dst = le.AppendUint16(dst, 0)
+	flags := uint16(0)
+	if f.Alone {
+		flags = openAlone
+	}
+	dst = le.AppendUint16(dst, flags)
 	return append(dst, f.Life[:]...)
 }
 
@@ -58,7 +68,7 @@ func (f *Open) decode(fixed, variable *cursor) {
 	f.Head = fixed.offset()
 	f.Partition.Index = int32(fixed.u32())
 	f.Region = rhumb.RegionNumber(fixed.u16())
-	fixed.u16()
+	f.Alone = fixed.u16()&openAlone != 0
 	f.Life = fixed.id()
 	if f.Partition.Index < 0 || f.Region.Validate() != nil {
 		fixed.fail("names no partition or no region")
