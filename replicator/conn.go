@@ -49,6 +49,7 @@ type conn struct {
 
 	told     time.Time     // when the watchdog last logged; its own
 	opening  *gate         // sessions that find their start
+	far      bool          // nothing goes alone over it; owned by link.runFlows
 	confirms atomic.Uint64 // grows with each sign of progress of any session
 	due      due           // flows to be worked on; guarded by link.mu
 	trailing []trailing    // barren flows, by time; guarded by link.mu
@@ -111,7 +112,7 @@ func (c *conn) run(ctx context.Context) {
 	defer cancel(nil)
 	var wg sync.WaitGroup
 	for _, part := range []func(context.Context) error{
-		c.hear, c.speak, c.settler.run, c.inbound.accept, c.inbound.review, c.link.runFlows(c), c.link.reoffer(c), c.watch, c.pool.run, c.warm, c.drain,
+		c.hear, c.speak, c.settler.run, c.inbound.accept, c.inbound.review, c.link.runFlows(c), c.link.reoffer(c), c.settleAlone, c.watch, c.pool.run, c.warm, c.drain,
 	} {
 		wg.Go(func() {
 			if err := part(ctx); err != nil {
@@ -132,6 +133,8 @@ func (c *conn) run(ctx context.Context) {
 	wg.Wait()
 	c.pool.close()
 	c.lanes.readers.Wait()
+	c.lanes.loseAlone(nil)
+	c.settled()
 	c.uncorrect()
 	c.link.release(c, c.cause)
 }

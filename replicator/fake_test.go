@@ -289,6 +289,12 @@ func (r *fakeRegion) Ends(ref rhumb.PartitionRef) (region.Ends, bool) {
 	return region.Ends{LogStart: st.LogStart, OwnFloor: st.OwnFloor, OwnLast: st.OwnLast, Flushed: st.Flushed}, ok
 }
 
+func (r *fakeRegion) Glance(ref rhumb.PartitionRef) (partitionState, bool) {
+	st, ok := r.State(ref)
+	st.Bytes, st.Compacted = 0, 0
+	return st, ok
+}
+
 func (r *fakeRegion) State(ref rhumb.PartitionRef) (partitionState, bool) {
 	r.asked.Add(1)
 	r.mu.Lock()
@@ -368,6 +374,10 @@ func (r *fakeRegion) SetEdgeStart(_ context.Context, ref rhumb.PartitionRef, to 
 		}
 	}
 	return l.starts[to], nil
+}
+
+func (r *fakeRegion) StartEdge(ref rhumb.PartitionRef, to rhumb.RegionNumber, done func(rhumb.Offset, error)) {
+	done(r.SetEdgeStart(context.Background(), ref, to, false))
 }
 
 // NewLife relabels the batches, where a region keeps them and a list of lives.

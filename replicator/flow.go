@@ -38,6 +38,7 @@ type flow struct {
 	begun          *conn // over which it was worked on last
 	wanted         *conn // over which a later life of its origin had it asked first
 	trails         *conn // in whose trailing it is
+	shuns          *conn // over which a batch of it was not taken that went alone
 	standby        standby
 	paused         bool
 	over           error                   // why it ended, nil while it goes on
@@ -113,7 +114,7 @@ func (f *flow) begin() {
 	f.machine = session.NewSender(session.Config{
 		Partition: rhumb.Partition{Topic: s.topic, Index: s.index},
 		Region:    s.origin, Life: s.life, Deletions: s.deletions,
-		Producer: "rhumb.repl." + string(cfg.Self.Name) + "." + string(f.link.name),
+		Producer: producerName(cfg.Self.Name, f.link.name),
 		Window:   int(cfg.Limits.Window), ReadBytes: cfg.Limits.Read,
 	})
 }

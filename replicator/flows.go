@@ -58,7 +58,7 @@ func (l *link) start(key sourceKey, s *source) {
 		}
 	}
 	if s.closed == nil && l.mayRelay(e) {
-		if st, ok := l.m.cfg.Region.State(s.ref); ok {
+		if st, ok := l.m.cfg.Region.Glance(s.ref); ok {
 			l.relays(s, e, &st, nil)
 		}
 	}
@@ -69,7 +69,7 @@ func (l *link) start(key sourceKey, s *source) {
 // an edge that begins at the latest record it is asked at once where that is. Tens of
 // thousands of topics are made without a session for each.
 func (f *flow) empty() bool {
-	st, ok := f.link.m.cfg.Region.State(f.source.ref)
+	st, ok := f.link.m.cfg.Region.Glance(f.source.ref)
 	return ok && st.End == 0 && len(st.Watermarks) == 0 && st.Gaps == 0 && f.barren(st.OwnLast)
 }
 
@@ -95,6 +95,7 @@ func (l *link) runFlows(c *conn) func(context.Context) error {
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		l.askAll(c)
+		c.far = c.qc.ConnectionStats().MinRTT > aloneTrip
 		for {
 			f := l.nextDue(c)
 			if f == nil {
@@ -110,6 +111,9 @@ func (l *link) runFlows(c *conn) func(context.Context) error {
 			if c.opening.acquire(ctx, 1, fresh) != nil {
 				l.finished(f, c)
 				return nil
+			}
+			if l.sendAlone(c, f) {
+				continue
 			}
 			opened := sync.OnceFunc(func() { c.opening.release(1) })
 			wg.Go(func() {

@@ -131,7 +131,7 @@ func (l *link) flowsOf(ref rhumb.PartitionRef) []*flow {
 			add(life)
 		}
 	}
-	if st, ok := l.m.cfg.Region.State(ref); ok {
+	if st, ok := l.m.cfg.Region.Glance(ref); ok {
 		for i := range st.Watermarks {
 			add(st.Watermarks[i].Life)
 		}

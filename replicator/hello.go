@@ -28,9 +28,12 @@ const featureGone uint64 = 1 << 2
 // understands the close by which a region learns that it was removed.
 const featureSeen uint64 = 1 << 4
 
+// featureAlone says that a side takes sessions of one batch: see alone.go.
+const featureAlone uint64 = 1 << 5
+
 // Features of this version's links. A peer that requires others is refused.
 const (
-	featuresOptional        = featureForward | featureGone | featureCorrect | featureSeen
+	featuresOptional        = featureForward | featureGone | featureCorrect | featureSeen | featureAlone
 	featuresRequired uint64 = 0
 )
 

@@ -178,10 +178,16 @@ func (l *inLane) open(ctx context.Context, f *wire.Open, wg *sync.WaitGroup) err
 		return nil
 	}
 	r.ref = ref
-	ctx, r.stop = context.WithCancel(ctx)
+	if r.stop = func() {}; !f.Alone {
+		ctx, r.stop = context.WithCancel(ctx)
+	}
 	if err := in.add(r); err != nil {
 		r.stop()
 		return err
+	}
+	if f.Alone {
+		l.openAlone(r)
+		return nil
 	}
 	if err := in.asks.acquire(ctx, 1, fresh); err != nil {
 		return err
@@ -296,6 +302,9 @@ func (r *receiver) perform() {
 			}
 			r.skip(linkSkip{Region: r.open.Region, Life: r.open.Life, Skip: a.Skip}, r.answered(a.Ticket))
 		}
+	}
+	if r.open.Alone && r.machine.Over() {
+		r.lane.in.forget(r)
 	}
 }
 

@@ -22,6 +22,7 @@ type lanes struct {
 	open     []*lane
 	opening  [classes]int
 	sessions map[wire.SessionID]*sending
+	alone    lonely
 	lastID   wire.SessionID
 	lastLane uint64
 	readers  sync.WaitGroup
@@ -52,7 +53,7 @@ type lane struct {
 }
 
 func (ls *lanes) init(c *conn) {
-	ls.conn, ls.sessions = c, map[wire.SessionID]*sending{}
+	ls.conn, ls.sessions, ls.alone = c, map[wire.SessionID]*sending{}, newLonely()
 }
 
 // pin gives a session an id and the emptiest lane of its class; while fewer of these
@@ -163,6 +164,7 @@ func (ls *lanes) giveUp(l *lane) {
 	if l.out != nil {
 		l.out.Cancel()
 	}
+	defer ls.loseAlone(l)
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.open = slices.DeleteFunc(ls.open, func(o *lane) bool { return o == l })
@@ -191,7 +193,8 @@ func (ls *lanes) deliver(f wire.Frame) error {
 	s := ls.sessions[id]
 	ls.mu.Unlock()
 	if s == nil {
-		return nil // closed by this side meanwhile
+		ls.hearAlone(id, f)
+		return nil // else it was closed by this side meanwhile
 	}
 	// The budget is given back here, not by the session's goroutine: that one may
 	// wait for these very bytes.

@@ -101,6 +101,7 @@ type counters struct {
 	diverged                       atomic.Uint64 // tries that found logs to have parted
 	lostConnections                atomic.Uint64 // that had joined
 	padding                        atomic.Uint64 // bytes
+	alone                          atomic.Uint64 // batches that went without a session
 	olderLooks                     atomic.Uint64 // of flows that wait for former lives
 }
 

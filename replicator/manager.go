@@ -333,7 +333,7 @@ func (m *Manager) grew(s *source) { m.wakeFlows(s.ref, nil, false) }
 
 // wakeFlows wakes those of a partition. alone: on its own link none is to wake but flow by.
 func (m *Manager) wakeFlows(ref rhumb.PartitionRef, by *flow, alone bool) {
-	st, ok := m.cfg.Region.State(ref)
+	st, ok := m.cfg.Region.Glance(ref)
 	links := m.list.Load()
 	if !ok || links == nil {
 		return

@@ -72,6 +72,8 @@ type Topics interface {
 // [Source.NewLife] wait.
 type Source interface {
 	State(rhumb.PartitionRef) (region.PartitionState, bool)
+	// Glance is State without Bytes and Compacted, which cost a look into the storage.
+	Glance(rhumb.PartitionRef) (region.PartitionState, bool)
 	// Ends gives of it what sums over all partitions need.
 	Ends(rhumb.PartitionRef) (region.Ends, bool)
 	// ReadOrigin gives whole batches of one origin life whose last origin offset is at
@@ -82,6 +84,9 @@ type Source interface {
 	Gaps(rhumb.PartitionRef) []region.Gap
 	// SetEdgeStart fixes, once and for ever, the first own offset that an edge carries.
 	SetEdgeStart(ctx context.Context, ref rhumb.PartitionRef, to rhumb.RegionNumber, latest bool) (rhumb.Offset, error)
+	// StartEdge is that for an edge that begins at the log start, without waiting: done is
+	// called as those of [Destination].
+	StartEdge(ref rhumb.PartitionRef, to rhumb.RegionNumber, done func(rhumb.Offset, error))
 	// NewLife closes the life of a partition's log at an offset, and gives what lies
 	// behind it a new one. Asked again, it gives what is there.
 	NewLife(ctx context.Context, ref rhumb.PartitionRef, c region.LifeChange) (region.PastLife, rhumb.Life, error)

@@ -266,7 +266,7 @@ func pathStatus(p paths.Path, now time.Time) PathStatus {
 
 // markHere gives this region's watermark of a life, as it is applied.
 func (m *Manager) markHere(ref rhumb.PartitionRef, origin rhumb.RegionNumber, life rhumb.Life) rhumb.Offset {
-	st, ok := m.cfg.Region.State(ref)
+	st, ok := m.cfg.Region.Glance(ref)
 	if !ok {
 		return math.MaxInt64
 	}

@@ -199,7 +199,7 @@ func (l *link) leaveStandby(f *flow) {
 
 // behind reports whether the peer may lack something of the flow's life.
 func (f *flow) behind() bool {
-	st, ok := f.link.m.cfg.Region.State(f.source.ref)
+	st, ok := f.link.m.cfg.Region.Glance(f.source.ref)
 	if !ok {
 		return false
 	}

@@ -229,7 +229,7 @@ func (w *watcher) unhold(ref rhumb.PartitionRef, seen rhumb.Offset) {
 	src := s.source // update changes it
 	w.mu.Unlock()
 	// What grew before the waiter was back would be signalled to nobody.
-	if st, ok := w.log.State(ref); ok && lastOut(&st) > seen {
+	if st, ok := w.log.Glance(ref); ok && lastOut(&st) > seen {
 		w.grew(src)
 	}
 }
@@ -263,7 +263,7 @@ func (w *watcher) grown(b *bucket) []*source {
 	ends := make([]rhumb.Offset, len(changed))
 	for i, ref := range changed {
 		ends[i] = rhumb.NoOffset
-		if st, ok := w.log.State(ref); ok {
+		if st, ok := w.log.Glance(ref); ok {
 			ends[i] = lastOut(&st)
 		}
 	}
