@@ -13,6 +13,7 @@ import (
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
 )
 
 // counts are deletion counts as a configuration store would give them.
@@ -106,6 +107,82 @@ func TestTopicMadeUnderAPassedCountGoes(t *testing.T) {
 		synctest.Wait()
 		if _, ok := r.Topic(topic); ok {
 			t.Fatal("a topic of a count that was passed stays")
+		}
+	})
+}
+
+// telling is a region that tells which topics were made, and counts who looks at all.
+type telling struct {
+	*refusing
+	mu   sync.Mutex
+	made []broker.TopicInfo
+	all  int
+}
+
+func (r *telling) add(info broker.TopicInfo) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.made = append(r.made, info)
+}
+
+// looks gives how often all topics were asked for since the last call.
+func (r *telling) looks() (n int) {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, r.all = r.all, 0
+	return n
+}
+
+func (r *telling) Topics() []broker.TopicInfo {
+	r.mu.Lock()
+	r.all++
+	r.mu.Unlock()
+	return r.refusing.Topics()
+}
+
+func (r *telling) TopicsSince(m region.TopicsMark) region.TopicChanges {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return region.TopicChanges{Mark: region.TopicsMark{Topics: uint64(len(r.made))}, Changed: r.made[m.Topics:]}
+}
+
+// TestFollowLooksAtWhatChanged: while topics are made, those are looked at, and all only
+// when the mesh tells something or one is not as the mesh says.
+func TestFollowLooksAtWhatChanged(t *testing.T) {
+	followed(t, func(ctx context.Context, _ *broker.Broker, r *refusing, c *counts, topic rhumb.Topic) {
+		x := &telling{refusing: r}
+		b, err := broker.New(broker.Config{Region: x, Names: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		add := func(name rhumb.TopicName) rhumb.Topic {
+			topic.Name = name
+			info, err := r.CreateTopic(ctx, broker.TopicSpec{Topic: topic, Partitions: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.add(info)
+			return topic
+		}
+		go b.Follow(ctx)
+		x.looks()
+		for _, name := range []rhumb.TopicName{"a", "b", "c"} {
+			add(name)
+			<-time.After(3 * time.Second)
+		}
+		if n := x.looks(); n > 0 {
+			t.Errorf("all topics were looked at %d times while three were made", n)
+		}
+		c.raise(rhumb.Topic{Tenant: topic.Tenant, Namespace: topic.Namespace, Name: "late"})
+		if x.looks() == 0 {
+			t.Error("the mesh told something, and nobody looked at all topics")
+		}
+		r.left = 2
+		late := add("late")
+		<-time.After(5 * time.Second)
+		if _, there := r.Topic(late); there || r.left > 0 {
+			t.Errorf("a topic of a passed count is there: %v; refusals left: %d", there, r.left)
 		}
 	})
 }
