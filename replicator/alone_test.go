@@ -96,6 +96,41 @@ func TestBatchesGoAlone(t *testing.T) {
 	})
 }
 
+// TestWhoGoesAlone: nothing does to a peer of an older version, nor over a long line, nor
+// where a rate is set, nor what an operator wants skipped.
+func TestWhoGoesAlone(t *testing.T) {
+	pair(t, short, 1, func(ms *mesh, us, _ *node) {
+		ms.pass(5 * time.Second) // the session that asked has ended
+		l := us.manager.link("eu")
+		var f *flow
+		for _, g := range l.all() {
+			f = g
+		}
+		knows := &conn{features: featureAlone}
+		if !f.mayGoAlone(knows) {
+			ms.t.Fatal("nothing is there yet, and a first batch may not go alone")
+		}
+		if f.mayGoAlone(&conn{features: ^featureAlone}) || f.mayGoAlone(&conn{features: featureAlone, far: true}) {
+			ms.t.Error("a batch goes alone to a peer that does not know that, or over a long line")
+		}
+		f.limiter().set(1 << 20)
+		if f.mayGoAlone(knows) {
+			ms.t.Error("a batch goes alone past its edge's rate limit")
+		}
+		f.limiter().set(0)
+		f.order = &skipOrder{}
+		if f.mayGoAlone(knows) {
+			ms.t.Error("a batch goes alone that an operator wants skipped")
+		}
+		f.order = nil
+		us.produce(orders, 0, 1, aloneMost)
+		ms.untilCopied(us, ms.nodes["eu"], 0)
+		if n := ms.wentAlone(); n > 0 {
+			ms.t.Errorf("%d large batches went alone", n)
+		}
+	})
+}
+
 // TestI3BatchesThatGoAloneAreCut: lines are cut, the destination is killed, its storage
 // fails, and the source is started anew while batches are under way alone: each arrives once.
 func TestI3BatchesThatGoAloneAreCut(t *testing.T) {
