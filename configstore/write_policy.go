@@ -49,7 +49,7 @@ func (w *Writer) checkTenant(ctx context.Context, t, old *Tenant) error {
 			continue
 		}
 		if t.Deleted {
-			return invalid("deleted", "namespace %s/%s is still there", ns.Tenant, ns.Name)
+			return invalid("deleted", "namespace %s/%s is still there: delete the tenant's namespaces first, with 'rhumb namespace delete'", ns.Tenant, ns.Name)
 		}
 		for _, p := range ns.places() {
 			if !t.Allows(p.region) {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -195,8 +196,16 @@ func (c *Client) unreachable(ctx context.Context, method string, err error) erro
 		hint = "it takes no such connection: see RHUMB_CERT and RHUMB_CACERT with 'rhumb certs show'"
 	case strings.Contains(err.Error(), "HTTP response to HTTPS client"):
 		hint = "it speaks no TLS: ask http://"
+	case perhaps != "" && !isDial(err): // it was reached, and went away
+		return rhumb.Errorf(rhumb.KindUnavailable, "the connection to the admin API at %s broke before it had answered: %w%s", c.base, err, perhaps)
 	}
 	return rhumb.Errorf(rhumb.KindUnavailable, "cannot reach the admin API at %s: %w; %s", c.base, err, hint)
+}
+
+// isDial reports whether a call failed before anything of it was sent.
+func isDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
 }
 
 // What ended a call before there was an answer: the caller gave up, as after

@@ -106,6 +106,30 @@ func TestErrorsKeepTheirKind(t *testing.T) {
 	}
 }
 
+// TestChangeThatIsCutMayHaveHappened: a region that goes away in the middle of a change has
+// perhaps made it; one that cannot be reached has not, and a question changes nothing.
+func TestChangeThatIsCutMayHaveHappened(t *testing.T) {
+	cut := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			conn.Close()
+		}
+	}))
+	t.Cleanup(cut.Close)
+	const perhaps = "may or may not have happened: look before trying again"
+	for url, want := range map[string]bool{cut.URL: true, "http://127.0.0.1:1": false} {
+		c := dial(t, client.Config{URL: url})
+		_, err := c.RegisterRegion(t.Context(), "eu", api.MemberChange{})
+		if rhumb.KindOf(err) != rhumb.KindUnavailable || strings.Contains(err.Error(), perhaps) != want || want == strings.Contains(err.Error(), "cannot reach") {
+			t.Errorf("a change at %s: %v", url, err)
+		}
+		if _, err := c.Topics(t.Context()); rhumb.KindOf(err) != rhumb.KindUnavailable || strings.Contains(err.Error(), perhaps) {
+			t.Errorf("a question to %s: %v", url, err)
+		}
+	}
+}
+
 func TestTLSAndToken(t *testing.T) {
 	cfg := admintest.New("us", 1).Config()
 	cfg.Token = "secret"
