@@ -101,6 +101,8 @@ func (s *Server) nextStep(step string, err error) string {
 		return "correct data_dir in the region's file: a directory, or the name of one that can be made"
 	case step == stepStore && s.cfg.ConfigStore.Embedded != nil && (errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EEXIST)):
 		return "correct config_store.embedded.path in the region's file: it must be a directory"
+	case step == stepStore && s.cfg.ConfigStore.Consul != nil && rhumb.KindOf(err) == rhumb.KindInvalid:
+		return "correct config_store.consul in the region's file, such as its token_file and tls"
 	case step == stepCerts:
 		return "correct the listener's tls, or see what is wrong with the files with 'rhumb certs show'"
 	case step == stepStore, step == stepRegister:

@@ -147,6 +147,12 @@ var refusals = []struct {
 	{"data directory is a file", func(t *testing.T, c *config.Config) { c.DataDir = aFile(t) }, "data directory: "},
 	{"data directory below a file", func(t *testing.T, c *config.Config) { c.DataDir = filepath.Join(aFile(t), "data") }, "correct data_dir in the region's file"},
 	{"store is a file", func(t *testing.T, c *config.Config) { c.ConfigStore.Embedded.Path = aFile(t) }, "correct config_store.embedded.path"},
+	{"no token for consul", func(t *testing.T, c *config.Config) {
+		c.ConfigStore = config.ConfigStore{Consul: &config.ConsulStore{Address: "127.0.0.1:1", TokenFile: filepath.Join(t.TempDir(), "none")}}
+	}, "no such file or directory; correct config_store.consul in the region's file, such as its token_file"},
+	{"no CA for consul", func(t *testing.T, c *config.Config) {
+		c.ConfigStore = config.ConfigStore{Consul: &config.ConsulStore{Address: "127.0.0.1:1", TLS: &config.ConsulTLS{CA: aFile(t)}}}
+	}, "; correct config_store.consul in the region's file, such as its token_file and tls"},
 	{"no certificate", func(_ *testing.T, c *config.Config) {
 		c.Listeners = []config.Listener{listen("kafka", config.ProtocolKafka, "127.0.0.1:0")}
 		c.Listeners[0].TLS = &config.TLS{Cert: "nowhere.crt", Key: "nowhere.key"}
