@@ -170,7 +170,7 @@ func (s *Server) likeTopic(name rhumb.Topic) string {
 
 // noPartition is the refusal of a partition that a topic does not have.
 func noPartition(t Topic, typed string) error {
-	return rhumb.Errorf(rhumb.KindNotFound, "topic %s has partitions 0 to %d, not %q", t.Name.Short(), len(t.Partitions)-1, typed)
+	return rhumb.Errorf(rhumb.KindNotFound, "topic %s has partitions 0 to %d, not %q: see them with 'rhumb topic describe %[1]s'", t.Name.Short(), len(t.Partitions)-1, typed)
 }
 
 // partitionOf finds the partition that the path names, ready to be read.

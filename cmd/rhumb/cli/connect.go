@@ -118,6 +118,9 @@ func (t *target) byName(ctx context.Context, name string) (*client.Client, error
 			return t.firstThatAnswers(ctx, r)
 		}
 	}
+	if _, err := first.Member(ctx, rhumb.RegionName(name)); err != nil && strings.Contains(err.Error(), "was removed from the mesh") {
+		return nil, err
+	}
 	return nil, rhumb.Errorf(rhumb.KindNotFound, "there is no region %q%s: %s knows %s; %w", name,
 		nearest.Hint(name, regions, func(r *api.RegionEntry) string { return string(r.Name) }), t.addr, names(regions), errNotKnown)
 }

@@ -122,7 +122,7 @@ func nothingDiverged(a *asking, c *cobra.Command, conn *client.Client, at rhumb.
 		return err
 	}
 	if at.Index < 0 || at.Index >= t.Partitions {
-		return rhumb.Errorf(rhumb.KindNotFound, "topic %s has partitions 0 to %d", at.Topic.Short(), t.Partitions-1)
+		return rhumb.Errorf(rhumb.KindNotFound, "topic %s has partitions 0 to %d, not %d: see them with 'rhumb topic describe %[1]s'", at.Topic.Short(), t.Partitions-1, at.Index)
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "rhumb: partition %d of %s is not diverged, as far as the links of this region have found since it started: nothing to do\n", at.Index, at.Topic.Short())
 	if a.format.String() == "table" {

@@ -119,7 +119,14 @@ func draw(c *cobra.Command, conn *client.Client, args []string) (drawing, error)
 		if err := hidden(conn, "namespace in "+args[0]); err != nil {
 			return d, err
 		}
-		hint := nearest.Hint(args[0], spaces, func(n *api.Namespace) string { return n.Space.String() })
+		known := spaces
+		if !strings.Contains(args[0], "/") { // a tenant is meant
+			known = slices.Clone(spaces)
+			for i := range known {
+				known[i].Space.Namespace = ""
+			}
+		}
+		hint := nearest.Hint(args[0], known, func(n *api.Namespace) string { return strings.TrimSuffix(n.Space.String(), "/") })
 		return d, rhumb.Errorf(rhumb.KindNotFound, "there is no namespace in %q%s: see which there are with 'rhumb namespace list'", args[0], hint)
 	}
 	return d, nil

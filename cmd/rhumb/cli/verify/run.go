@@ -9,6 +9,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/broker/admin/api"
 	"github.com/rhumbmq/rhumb/broker/admin/client"
+	"github.com/rhumbmq/rhumb/internal/nearest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -118,6 +119,7 @@ type runner struct {
 type pair struct {
 	name rhumb.Topic
 	at   [2]*api.Topic
+	like string // topics that may have been meant, where it is in neither
 }
 
 // awaitTopics gives the topics to compare, after each side has all that the
@@ -155,11 +157,13 @@ func (r *runner) topics(ctx context.Context) ([]pair, error) {
 	for _, t := range r.opt.Topics {
 		all[t] = &pair{name: t}
 	}
+	var known []api.Topic
 	for i, side := range r.sides {
 		list, err := side.Topics(ctx)
 		if err != nil {
 			return nil, err
 		}
+		known = append(known, list...)
 		for _, t := range list {
 			name, err := rhumb.ParseTopic(t.Topic)
 			if err != nil {
@@ -177,6 +181,9 @@ func (r *runner) topics(ctx context.Context) ([]pair, error) {
 	}
 	var out []pair
 	for _, p := range all {
+		if p.at == [2]*api.Topic{} {
+			p.like = nearest.Hint(p.name.Short(), known, shortName)
+		}
 		out = append(out, *p)
 	}
 	slices.SortFunc(out, func(x, y pair) int { return cmp.Compare(x.name.String(), y.name.String()) })
@@ -226,11 +233,24 @@ func spreads(edges api.EdgeList, t rhumb.Topic, from, to rhumb.RegionName, carri
 	return from != to && reached[to]
 }
 
+// shortName is a topic's name as people type it.
+func shortName(t *api.Topic) string {
+	name, err := rhumb.ParseTopic(t.Topic)
+	if err != nil {
+		return t.Topic
+	}
+	return name.Short()
+}
+
 // topic compares one topic. It returns only errors that end the whole comparison.
 func (r *runner) topic(ctx context.Context, p pair) error {
 	name := p.name.Short()
 	for i, t := range p.at {
 		if t == nil {
+			if p.at[1-i] == nil { // of both: it was asked for by name
+				r.report.problem(name, "is in neither region%s: see what there is with 'rhumb topic list'", p.like)
+				return nil
+			}
 			r.report.problem(name, "is not in region %s: it is not created there yet, not replicated to it, or deleted there alone", r.names[i])
 			return nil
 		}

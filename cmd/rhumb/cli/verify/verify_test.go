@@ -315,7 +315,7 @@ func TestUnknownWhereNothingCanBeCompared(t *testing.T) {
 		want(t, m.verify(t), Unknown, "is not in region eu")
 	})
 	t.Run("no such topic", func(t *testing.T) {
-		want(t, newMesh(t).verify(t, topic("none")), Unknown, "problem none: is not in region us")
+		want(t, newMesh(t).verify(t, topic("none")), Unknown, "problem none: is in neither region")
 	})
 	t.Run("no edge", func(t *testing.T) {
 		m := newMesh(t)
