@@ -18,6 +18,9 @@ type AppendItem struct {
 	Topic     *TopicInfo
 	Partition int32
 	Records   []byte
+	// Sum is the checksum of what the batch's CRC covers, Records from codec.BatchCRCStart
+	// on, if it was computed already; nil if not.
+	Sum *uint32
 }
 
 // AppendAnswer is what became of an AppendItem.
@@ -80,7 +83,7 @@ func (b *Broker) append(item *AppendItem, done func(AppendAnswer)) {
 		}
 	}
 	s := b.settingsOf(item.Topic)
-	h, err := b.checkBatch(item.Records, s)
+	h, err := b.checkBatch(item.Records, item.Sum, s)
 	if err != nil {
 		fail(located(err, item))
 		return

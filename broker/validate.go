@@ -39,15 +39,15 @@ func (e *RecordsError) Error() string {
 // Unwrap gives the cause, which has the kind.
 func (e *RecordsError) Unwrap() error { return e.Cause }
 
-// checkBatch checks what a producer sent for one partition. It may change the
+// checkBatch checks what a producer sent for one partition; see [AppendItem] for sum. It may change the
 // batch in place: a topic of LogAppendTime puts its own times in, and a largest
 // timestamp that the records do not have is put right if they are looked at. The
 // header's largest timestamp is never below its first, whatever the client said.
-func (b *Broker) checkBatch(batch []byte, s settings) (codec.BatchHeader, error) {
+func (b *Broker) checkBatch(batch []byte, sum *uint32, s settings) (codec.BatchHeader, error) {
 	if len(batch) > s.maxMessage {
 		return codec.BatchHeader{}, rhumb.Errorf(rhumb.KindTooLarge, "batch of %d bytes, at most %d", len(batch), s.maxMessage)
 	}
-	h, err := codec.CheckBatch(batch)
+	h, err := codec.CheckSummed(batch, sum)
 	if err != nil {
 		return h, err
 	}

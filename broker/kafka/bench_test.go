@@ -101,6 +101,25 @@ func BenchmarkProduce(b *testing.B) {
 	}
 }
 
+// BenchmarkProduceLarge sends requests as a client at full speed does: a large batch to each
+// of six partitions.
+func BenchmarkProduceLarge(b *testing.B) {
+	h := onDisk(b)
+	h.topic("six", 6, nil)
+	nc := h.dial().nc
+	nc.SetDeadline(time.Time{})
+	batch := benchBatch(900)
+	req := frame(produceRequestOf("six", -1, batch, batch, batch, batch, batch, batch), 1)
+	b.SetBytes(int64(6 * len(batch)))
+	b.ReportAllocs()
+	b.ResetTimer()
+	pipeline(b, nc, func(int) []byte { return req }, func(size int) {
+		if size > 500 { // errors' texts make it longer
+			b.Errorf("answer of %d bytes", size)
+		}
+	})
+}
+
 func BenchmarkFetch(b *testing.B) {
 	const stored = 32 // batches
 	for _, n := range []int{64, 900} {

@@ -43,6 +43,7 @@ type produceTopic struct {
 type producePart struct {
 	index   int32
 	records []byte
+	sum     *uint32 // of records, if it is known: see broker.AppendItem
 	answer  broker.AppendAnswer
 }
 
@@ -66,7 +67,11 @@ func decodeProduce(r *request) (*produceRequest, error) {
 		}
 		for m := d.length(compact, true); m > 0 && !d.bad && entries <= maxProduceEntries; m-- {
 			entries++
-			t.parts = append(t.parts, producePart{index: d.int32(), records: d.nullable(compact, true)})
+			part := producePart{index: d.int32(), records: d.nullable(compact, true)}
+			if b := r.sums.of(len(part.records), len(d.b)); b != nil {
+				part.sum = &b.crc
+			}
+			t.parts = append(t.parts, part)
 			if compact {
 				d.tags()
 			}
@@ -111,7 +116,7 @@ func (p *produceRequest) items(r *request) ([]broker.AppendItem, []producePlace)
 				part.answer.Err = checkRecords(part.records, r.version)
 			}
 			if part.answer.Err == nil {
-				items = append(items, broker.AppendItem{Topic: info, Partition: part.index, Records: part.records})
+				items = append(items, broker.AppendItem{Topic: info, Partition: part.index, Records: part.records, Sum: part.sum})
 				places = append(places, producePlace{i, j})
 			}
 		}

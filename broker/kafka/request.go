@@ -74,12 +74,13 @@ type request struct {
 	raw         bool // a token of SASL without a header
 	unsupported bool // ApiVersions of a version above ours: answered, not refused
 	arrived     time.Time
-	body        []byte  // after the header
-	room        *buffer // that body is in, if nothing of the request outlives it
-	held        int64   // of the server's request budget
-	small       bool    // it may take the share of small requests
-	kept        int64   // of its answer budget, for the encoded answer
-	appending   bool    // the appends give back what is held, when the region is done with body
+	body        []byte    // after the header
+	room        *buffer   // that body is in, if nothing of the request outlives it
+	sums        *bodySums // of a large Produce
+	held        int64     // of the server's request budget
+	small       bool      // it may take the share of small requests
+	kept        int64     // of its answer budget, for the encoded answer
+	appending   bool      // the appends give back what is held, when the region is done with body
 }
 
 // hold changes what the request holds of the budget to n, which is not more
@@ -181,6 +182,9 @@ func (c *conn) readBody(r *request, n int64, until time.Time) ([]byte, error) {
 		first = firstCareful
 	}
 	r.small = n <= smallRequest
+	if r.api.key == produceKey && n >= streamedFrom {
+		r.sums = &bodySums{version: r.version, flexible: r.flexible, size: int(n)}
+	}
 	var buf []byte
 	for have, reserved := int64(0), int64(0); have < n; {
 		room := min(n, first)
@@ -195,7 +199,11 @@ func (c *conn) readBody(r *request, n int64, until time.Time) ([]byte, error) {
 			reserved += more
 		}
 		grown := r.grow(buf, room)
-		if err := c.fill(grown[have:], until); err != nil {
+		in := io.Reader(c.in)
+		if r.sums != nil {
+			in = &streamReader{c.in, r.sums, grown, int(have)}
+		}
+		if err := c.fill(in, grown[have:], until); err != nil {
 			return nil, err
 		}
 		buf, have = grown, room
@@ -203,8 +211,8 @@ func (c *conn) readBody(r *request, n int64, until time.Time) ([]byte, error) {
 	return buf, nil
 }
 
-// fill reads until b is full.
-func (c *conn) fill(b []byte, until time.Time) error {
+// fill reads in until b is full.
+func (c *conn) fill(in io.Reader, b []byte, until time.Time) error {
 	for {
 		wait := min(stallTime, time.Until(until))
 		if wait <= 0 {
@@ -213,7 +221,7 @@ func (c *conn) fill(b []byte, until time.Time) error {
 		if err := c.setReadDeadline(wait); err != nil {
 			return err
 		}
-		n, err := io.ReadFull(c.in, b)
+		n, err := io.ReadFull(in, b)
 		switch {
 		case err == nil:
 			return nil

@@ -97,12 +97,16 @@ func BatchMagic(b []byte) int {
 // CheckBatch reads and checks one whole batch, which must be all of b: magic,
 // CRC, counts and codec. Old formats are of kind invalid, what has no format's magic is
 // corrupt, as Kafka 4 tells them apart. It does not decompress or look at records.
-func CheckBatch(b []byte) (BatchHeader, error) { return checkBatch(b, false) }
+func CheckBatch(b []byte) (BatchHeader, error) { return checkBatch(b, nil, false) }
+
+// CheckSummed is CheckBatch for a batch of which the [Checksum] of what its CRC covers, from
+// [BatchCRCStart] on, is known already; nil if it is not.
+func CheckSummed(b []byte, sum *uint32) (BatchHeader, error) { return checkBatch(b, sum, false) }
 
 // CheckThinned is CheckBatch for a batch that may have fewer records than offsets.
-func CheckThinned(b []byte) (BatchHeader, error) { return checkBatch(b, true) }
+func CheckThinned(b []byte) (BatchHeader, error) { return checkBatch(b, nil, true) }
 
-func checkBatch(b []byte, thinned bool) (BatchHeader, error) {
+func checkBatch(b []byte, sum *uint32, thinned bool) (BatchHeader, error) {
 	switch m := BatchMagic(b); m {
 	case 2:
 	case 0, 1, -1: // formats that there were before Kafka 0.11 (KIP-724), or too short for any
@@ -120,7 +124,7 @@ func checkBatch(b []byte, thinned bool) (BatchHeader, error) {
 		return h, rhumb.Errorf(rhumb.KindInvalid, "record batch: %d records but last offset delta %d", h.Count, h.LastOffsetDelta)
 	case h.Attributes&AttrCodecMask > 4:
 		return h, rhumb.Errorf(rhumb.KindInvalid, "record batch: unknown compression codec %d", h.Attributes&AttrCodecMask)
-	case Checksum(b[BatchCRCStart:]) != h.CRC:
+	case sum != nil && *sum != h.CRC, sum == nil && Checksum(b[BatchCRCStart:]) != h.CRC:
 		return h, rhumb.Errorf(rhumb.KindCorrupt, "record batch: CRC does not match")
 	}
 	return h, nil
