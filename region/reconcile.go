@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -92,7 +92,7 @@ func (r *Region) reconcileOnce(ctx context.Context, first bool) error {
 
 // startTogether is how many partitions are started at the same time, so that a
 // large topic, or many small ones, cost few flushes.
-const startTogether = 512
+const startTogether = 2048
 
 // missing is a partition of a topic that has no log yet.
 type missing struct {
@@ -111,12 +111,25 @@ func (r *Region) startPartitions(ctx context.Context, topics []*shard.Topic) err
 		}
 	}
 	for chunk := range slices.Chunk(all, startTogether) {
-		errs := make([]error, len(chunk))
-		var wg sync.WaitGroup
-		for n, p := range chunk {
-			wg.Go(func() { errs[n] = r.startPartition(ctx, p.topic, p.index) })
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
-		wg.Wait()
+		errs := make([]error, len(chunk))
+		var left atomic.Int64
+		left.Store(int64(len(chunk)))
+		finished := make(chan struct{})
+		for n, p := range chunk {
+			r.startPartition(p.topic, p.index, func(err error) {
+				if errs[n] = err; left.Add(-1) == 0 {
+					close(finished)
+				}
+			})
+		}
+		select {
+		case <-finished:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 		if err := errors.Join(errs...); err != nil {
 			return err
 		}
@@ -124,16 +137,22 @@ func (r *Region) startPartitions(ctx context.Context, topics []*shard.Topic) err
 	return nil
 }
 
-func (r *Region) startPartition(ctx context.Context, t *shard.Topic, i int) error {
+// startPartition starts the log of a topic's partition and notes where it is. done is called once, maybe
+// by a shard's goroutine.
+func (r *Region) startPartition(t *shard.Topic, i int, done func(error)) {
 	s := r.shard(t.Partitions[i].Ref.Shard)
 	if s == nil {
-		return rhumb.Errorf(rhumb.KindCorrupt, "topic %s: partition %d is in shard %d of %d", t.Name, i, t.Partitions[i].Ref.Shard, len(r.shards))
+		done(rhumb.Errorf(rhumb.KindCorrupt, "topic %s: partition %d is in shard %d of %d", t.Name, i, t.Partitions[i].Ref.Shard, len(r.shards)))
+		return
 	}
-	id, life, err := s.CreatePartition(ctx, shard.PartitionSpec{TopicID: t.ID, Topic: t.Name, Index: int32(i), Deletions: t.Deletions})
-	if err != nil {
-		return err
-	}
-	return r.shards[0].PartitionReady(ctx, t.ID, int32(i), id, life)
+	spec := shard.PartitionSpec{TopicID: t.ID, Topic: t.Name, Index: int32(i), Deletions: t.Deletions}
+	s.StartPartition(spec, func(id rhumb.PartitionID, life rhumb.Life, err error) {
+		if err != nil {
+			done(err)
+			return
+		}
+		r.shards[0].PartitionReady(t.ID, int32(i), id, life, done)
+	})
 }
 
 func (r *Region) dropTopic(ctx context.Context, id rhumb.UUID, shards []*shard.Shard) error {

@@ -83,12 +83,29 @@ type PartitionSpec struct {
 // CreatePartition starts a partition's log with a new life. If the topic id has
 // a log of that index already, it gives that one.
 func (s *Shard) CreatePartition(ctx context.Context, spec PartitionSpec) (rhumb.PartitionID, rhumb.Life, error) {
-	v, err := s.control(ctx, &createPartitionCommand{spec.TopicID, spec.Topic, spec.Index, spec.Deletions, rhumb.NewLife()})
+	v, err := s.control(ctx, spec.command())
 	if err != nil {
 		return 0, rhumb.Life{}, err
 	}
 	p := v.(*partition)
 	return p.id, p.life, nil
+}
+
+func (spec *PartitionSpec) command() *createPartitionCommand {
+	return &createPartitionCommand{spec.TopicID, spec.Topic, spec.Index, spec.Deletions, rhumb.NewLife()}
+}
+
+// StartPartition is CreatePartition for who does not wait: done is called as for
+// [Shard.Append].
+func (s *Shard) StartPartition(spec PartitionSpec, done func(rhumb.PartitionID, rhumb.Life, error)) {
+	s.propose(spec.command(), func(v any, err error) {
+		if err != nil {
+			done(0, rhumb.Life{}, err)
+			return
+		}
+		p := v.(*partition)
+		done(p.id, p.life, nil)
+	})
 }
 
 // DropTopic removes a topic's partitions and committed offsets from this shard.
@@ -160,10 +177,9 @@ func topicOf(v any, err error) (*Topic, error) {
 	return t, err
 }
 
-// PartitionReady notes where a topic's partition is.
-func (s *Shard) PartitionReady(ctx context.Context, topic rhumb.UUID, index int32, id rhumb.PartitionID, life rhumb.Life) error {
-	_, err := s.control(ctx, &partitionReadyCommand{topic, index, id, life})
-	return err
+// PartitionReady notes where a topic's partition is. done is called as for [Shard.Append].
+func (s *Shard) PartitionReady(topic rhumb.UUID, index int32, id rhumb.PartitionID, life rhumb.Life, done func(error)) {
+	s.propose(&partitionReadyCommand{topic, index, id, life}, func(_ any, err error) { done(err) })
 }
 
 // TopicGone notes that nothing is left of a deleted topic.
