@@ -159,10 +159,11 @@ func (s *Server) logRemoved(told string) string {
 	return told
 }
 
-// noteDrained tells the mesh that nothing is left to send, if so.
+// noteDrained tells the mesh that nothing is left to send, if so. While a peer says that the
+// region was removed it changes nothing of the mesh's documents, and need not try.
 func (s *Server) noteDrained(ctx context.Context) {
 	doc, ok := s.ownDocument()
-	if !ok || doc.State != configstore.RegionDraining {
+	if _, told := s.room.view.Removal(); !ok || told || doc.State != configstore.RegionDraining {
 		return
 	}
 	if d := s.remaining(); d.Producing+int64(len(d.Behind))+int64(len(d.Alone)) > 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rhumbmq/rhumb/configstore"
+	"github.com/rhumbmq/rhumb/configstore/embedded"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -190,5 +191,39 @@ func TestOnePeerAloneSaysThatARegionWasRemoved(t *testing.T) {
 	until(t, "nothing is disputed", func() bool {
 		_, text := get("http://"+f.admin()+"/admin/v1/region", "")
 		return !strings.Contains(text, "disputed") && !strings.Contains(text, "store went back")
+	})
+}
+
+// TestRegionThatIsToldItWasRemovedTellsNothing: one that drains in an old store, and has nothing
+// left to send, does not try each second to say so: the change would be refused.
+func TestRegionThatIsToldItWasRemovedTellsNothing(t *testing.T) {
+	f := start(t, configure(t))
+	view, self := f.server.room.view, f.server.room.self
+	if _, err := view.Writer("test").AddRegion(f.ctx(), configstore.Region{Name: "eu"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	view.HearRemoval(configstore.Removal{By: "eu", Name: "us", Number: self.Number, Version: self.Version + 7, At: self.UpdatedAt})
+	store, err := embedded.Open(embedded.Config{Dir: f.cfg.ConfigStore.Embedded.Path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, err := configstore.NewWriter(store, "test").DrainRegion(f.ctx(), "us", false); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it drains", func() bool {
+		doc, _ := view.Region("us")
+		return doc.State == configstore.RegionDraining
+	})
+	for range 3 {
+		f.server.noteDrained(f.ctx())
+	}
+	if n := strings.Count(f.log.String(), "cannot tell the mesh"); n > 0 {
+		t.Errorf("it tried %d times", n)
+	}
+	view.HearMember("eu")
+	until(t, "it is drained", func() bool {
+		doc, _ := view.Region("us")
+		return doc.State == configstore.RegionDrained
 	})
 }
