@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"time"
+	"weak"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/replicator/session"
@@ -65,8 +66,9 @@ const forbiddenMost = 2
 
 // place is where a peer was in a life when patience with that ran out.
 type place struct {
-	at  rhumb.Offset
-	era int // see flowStatus: a peer that lost its disk begins anew
+	at   rhumb.Offset
+	era  int                // see flowStatus: a peer that lost its disk begins anew
+	flow weak.Pointer[flow] // that was waited for: one that has ended is not kept for this
 }
 
 // turns is what a flow knows of its turn among the lives of its origin. Owned by the
@@ -77,7 +79,7 @@ type turns struct {
 	next  *conn      // over which its next session sends, whatever there is
 	// Where the peer was in lives that no longer got on: they are waited for again once
 	// they have moved. That it did not answer holds for one connection.
-	spent   map[*flow]place
+	spent   map[rhumb.Life]place
 	spentOn *conn
 	begins  map[rhumb.Life]int64 // see begunAt
 }
@@ -227,23 +229,23 @@ func (f *flow) readFirst(life rhumb.Life) ([]stored, error) {
 
 // despairs reports whether the flow has waited for a life in vain, which has not moved since.
 func (f *flow) despairs(a *ancestor, c *conn) bool {
-	was, spent := f.turns.spent[a.flow]
+	was, spent := f.turns.spent[a.flow.source.life]
 	return spent && was == a.place() && (!a.unheard() || f.turns.spentOn == c)
 }
 
 // despair has the flow not wait for a life any more, as it is.
 func (f *flow) despair(a *ancestor, c *conn) {
 	if f.turns.spent == nil {
-		f.turns.spent = map[*flow]place{}
+		f.turns.spent = map[rhumb.Life]place{}
 	}
-	f.turns.spent[a.flow], f.turns.spentOn = a.place(), c
+	f.turns.spent[a.flow.source.life], f.turns.spentOn = a.place(), c
 }
 
 // place is where the peer was at the last look.
 func (a *ancestor) place() place {
 	a.flow.mu.Lock()
 	defer a.flow.mu.Unlock()
-	return place{a.at, a.flow.status.era}
+	return place{a.at, a.flow.status.era, weak.Make(a.flow)}
 }
 
 // awaitOlder waits until the peer has what the former lives are to bring, or these do not
@@ -281,7 +283,7 @@ func (f *flow) awaitOlder(ctx context.Context, c *conn) (opened func(), err erro
 		default:
 			next = false
 		}
-		f.class, f.placed = classOf(now.Sub(time.UnixMilli(f.turns.held)), f.class), true
+		f.class, f.placed = f.classify(c, now.Sub(time.UnixMilli(f.turns.held))), true
 		opened, err = f.openAgain(ctx, c)
 		if next && err == nil {
 			f.turns.next = c

@@ -2,9 +2,11 @@ package replicator
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/codec"
@@ -548,4 +550,33 @@ func TestI3PatienceWithAPeerEndsWithItsDisk(t *testing.T) {
 		ms.on("ap")
 		ms.whole(5 * time.Minute)
 	})
+}
+
+// TestEndedFlowsAreNotKept: a flow remembers where it gave up waiting for a former life, and
+// does not keep that one's flow, which may have ended long ago.
+func TestEndedFlowsAreNotKept(t *testing.T) {
+	f := &flow{source: &source{life: rhumb.NewLife()}}
+	give := func() weak.Pointer[flow] {
+		a := ancestor{flow: &flow{source: &source{life: rhumb.NewLife()}}, at: 7}
+		f.despair(&a, nil)
+		if !f.despairs(&a, nil) {
+			t.Error("it waits again for a life that has not moved")
+		}
+		if a.at++; f.despairs(&a, nil) {
+			t.Error("it does not wait for one that has")
+		}
+		again := ancestor{flow: &flow{source: a.flow.source}, at: 7}
+		if f.despairs(&again, nil) {
+			t.Error("it takes another flow of the life for the one that it waited for")
+		}
+		return weak.Make(a.flow)
+	}
+	ended := give()
+	for range 3 {
+		runtime.GC()
+	}
+	if ended.Value() != nil {
+		t.Error("the flow of the former life is still in memory")
+	}
+	runtime.KeepAlive(f)
 }
