@@ -112,7 +112,7 @@ func (l *link) sendAlone(c *conn, f *flow) bool {
 		return false
 	}
 	x := &alone{flow: f, conn: c, size: int64(d.Size()), edge: edge, started: !edge, sentAt: time.Now(),
-		aged: classOf(time.Since(time.UnixMilli(d.Envelope.AppendTime)), fresh) == backlog,
+		aged: classOf(time.Since(time.UnixMilli(d.Envelope.AppendTime)), 0, fresh, false) != fresh,
 		last: dedup.ChainPoint{Offset: d.Envelope.Last, Chain: d.Envelope.Chain}}
 	if !c.lanes.take(x) {
 		l.send.release(x.size)

@@ -13,6 +13,13 @@ import (
 // New data and backlog have lanes of their own: a batch cannot be cut on a lane, so who
 // shares one with backlog waits for whole batches of it, minutes on a slow line. A
 // session that falls behind, or catches up, goes on over a lane of its new class.
+//
+// What is old is a debt, not backlog, while the partition owes little: after an outage a topic
+// of few records would else wait for its turn among large backlogs, and what is published
+// meanwhile would wait with it. Debts have lanes, turns and a part of the budget of their own,
+// as many turns as backlog has: so however many partitions owe a little, backlog keeps half of
+// what new data leaves of a line, and the other way round. Among debts small ones go first, and none waits for
+// smaller ones for ever: see rank.
 
 // errMoves ends a session that goes on over a lane of the other class.
 var errMoves = errors.New("replicator: the session goes on over a lane of another class")
@@ -24,8 +31,20 @@ const (
 	// so that one at the border does not change lanes all the time.
 	freshAgain = freshFor / 2
 
+	// debtMost is how many bytes a partition owes at most whose old records are a debt. One whose
+	// debt grows to debtOnce is behind; one that was becomes a debt again when it owes
+	// no more than debtAgain, and others are behind as well: changing lanes costs two round trips.
+	debtMost  = 4 << 20
+	debtOnce  = 2 * debtMost
+	debtAgain = debtMost / 4
+	// debtBatch is the largest batch that goes as a debt: the others wait until it is through.
+	debtBatch = groupBytes
+	// debtRate says how long a debt is overtaken by smaller ones that come later: bytes for
+	// each second, four minutes for the largest.
+	debtRate = 16 << 10
+
 	// turnRate is how much of a line's speed there is for each session that writes
-	// backlog at once, in bytes per second: on a slow line one does, since all that do
+	// backlog at once, and for each that writes a debt, in bytes per second: on a slow line one does, since all that do
 	// share the line with new data, packet by packet.
 	turnRate = 512 << 10
 
@@ -37,12 +56,63 @@ const (
 	yieldMost = 2 * time.Second
 )
 
-// classOf gives the class of records of an age, for a session that had a class.
-func classOf(age time.Duration, had class) class {
-	if age > freshFor || had == backlog && age > freshAgain {
+// classOf gives the class of records of an age, of a partition that owes so many bytes, for a
+// session that had a class. crowded: others are behind as well.
+func classOf(age time.Duration, owed int64, had class, crowded bool) class {
+	most := int64(debtMost)
+	switch {
+	case age <= freshAgain, age <= freshFor && had == fresh:
+		return fresh
+	case had == debt:
+		most = debtOnce
+	case had == backlog && crowded:
+		most = debtAgain
+	case had == backlog:
 		return backlog
 	}
-	return fresh
+	if owed <= most {
+		return debt
+	}
+	return backlog
+}
+
+// classify gives the class of what the flow reads next over a connection, by the age of the
+// first of it.
+func (f *flow) classify(c *conn, age time.Duration) class {
+	l := f.link
+	of := classOf(age, f.owed, f.class, l.turns[backlog].crowded() || l.behind.queued.Load() > 0)
+	if of == debt && c.features&featureDebts == 0 {
+		return backlog // the peer takes no lanes for them
+	}
+	return of
+}
+
+// rank orders debts: as if each had come the later the larger it is.
+func (f *flow) rank() int64 {
+	if f.class != debt {
+		return 0
+	}
+	return time.Now().UnixNano() + int64(float64(f.owed)/debtRate*float64(time.Second))
+}
+
+// weigh notes what the destination lacks, as far as a read tells.
+func (f *flow) weigh(read *session.ReadResult, after, head rhumb.Offset) {
+	n := len(read.Messages)
+	if n == 0 {
+		return
+	}
+	got, last := int64(bytesOf(read)), read.Messages[n-1].Envelope.Last
+	// What others wrote lies in between, so the log's mean says little of what this life has.
+	f.density = float64(got) / float64(last-after)
+	f.owed = got + int64(f.machine.Status().InFlight)
+	if !read.Complete {
+		f.owed += int64(f.density * float64(max(0, head-1-last)))
+	}
+	for i := range read.Messages {
+		if len(read.Messages[i].Batch) > debtBatch {
+			f.owed = max(f.owed, debtOnce+1)
+		}
+	}
 }
 
 // backlogTurns is how many sessions may write backlog at once, where so many bytes per
@@ -51,16 +121,18 @@ func backlogTurns(goodput float64, lanes int) int64 {
 	return max(1, min(int64(goodput/turnRate), int64(lanes)))
 }
 
-// regulate has as many sessions write backlog at once as the line is fast.
+// regulate has as many sessions write backlog, and as many debts, at once as the line is fast.
 func (l *link) regulate(goodput float64) {
 	if lim := &l.m.cfg.Limits; lim.Rate == 0 {
-		l.turns[backlog].resize(backlogTurns(goodput, lim.Lanes))
+		n := backlogTurns(goodput, lim.Lanes)
+		l.turns[debt].resize(n)
+		l.turns[backlog].resize(n)
 	}
 }
 
 // foresee guesses the class of what a session will send, of a flow whose log ends before
 // head, so that it begins on the right lane.
-func (f *flow) foresee(head rhumb.Offset) {
+func (f *flow) foresee(c *conn, head rhumb.Offset) {
 	f.mu.Lock()
 	known, after := f.status.known, f.status.confirmed
 	f.mu.Unlock()
@@ -69,14 +141,19 @@ func (f *flow) foresee(head rhumb.Offset) {
 		return
 	}
 	if at := f.oldestAfter(&f.status.oldest, after, head); at > 0 {
-		f.class = classOf(time.Since(time.UnixMilli(at)), fresh)
+		each := f.density
+		if each == 0 {
+			each = f.log().bytesPerOffset()
+		}
+		f.owed = int64(each * float64(head-1-after))
+		f.class = f.classify(c, time.Since(time.UnixMilli(at)))
 	}
 }
 
 // place decides of which class the session's lane is. A flow whose session moves knows it.
 func (s *sending) place(head rhumb.Offset) {
 	if !s.flow.placed {
-		s.flow.foresee(head)
+		s.flow.foresee(s.conn, head)
 	}
 	s.flow.placed = false
 	s.kind = s.flow.class
@@ -91,7 +168,7 @@ func (s *sending) judge(ctx context.Context, read *session.ReadResult) error {
 		return nil
 	}
 	at := read.Messages[0].Envelope.AppendTime
-	s.flow.class = classOf(time.Since(time.UnixMilli(at)), s.flow.class)
+	s.flow.class = s.flow.classify(s.conn, time.Since(time.UnixMilli(at)))
 	cause := errMoves
 	switch {
 	case s.outOfTurn(&read.Messages[0]):
@@ -170,28 +247,34 @@ func (p *precedence) yield(most time.Duration, gone <-chan struct{}) {
 // allotment is what sessions of one class may take of a link's send budget.
 type allotment struct {
 	all  *gate
-	part *gate // what backlog may take of it; nil: all
+	part *gate // what the class may take of it; nil: all
 }
 
 // backlogPart is what backlog may take of n bytes: new data is never kept waiting for
 // the room of batches that wait for a slow line themselves.
 func backlogPart(n int64) int64 { return n - n/4 }
 
+// debtPart is what debts may take of it. Together they leave an eighth to new data alone.
+func debtPart(n int64) int64 { return n / 8 }
+
 // allot gives what a class may take.
 func (l *link) allot(c class) allotment {
-	if c == backlog {
+	switch c {
+	case debt:
+		return allotment{l.send, l.owing}
+	case backlog:
 		return allotment{l.send, l.behind}
 	}
 	return allotment{all: l.send}
 }
 
-func (a allotment) acquire(ctx context.Context, n int64, c class) error {
+func (a allotment) acquire(ctx context.Context, n int64, c class, rank int64) error {
 	if a.part != nil {
-		if err := a.part.acquire(ctx, n, c); err != nil {
+		if err := a.part.acquireRanked(ctx, n, c, rank); err != nil {
 			return err
 		}
 	}
-	err := a.all.acquire(ctx, n, c)
+	err := a.all.acquireRanked(ctx, n, c, rank)
 	if err != nil && a.part != nil {
 		a.part.release(n)
 	}

@@ -146,17 +146,23 @@ func (l *link) renewedAt() time.Time {
 	return l.renewed
 }
 
-// TestClassOf: who was behind counts as new again only when it is well below the border.
+// TestClassOf: who was behind counts as new again only when it is well below the border, and
+// as one who owes little only when it owes far less and others are behind, too.
 func TestClassOf(t *testing.T) {
 	for _, c := range []struct {
 		age       time.Duration
+		owed      int64
 		had, want class
+		crowded   bool
 	}{
-		{0, fresh, fresh}, {freshFor, fresh, fresh}, {freshFor + 1, fresh, backlog},
-		{freshFor, backlog, backlog}, {freshAgain + 1, backlog, backlog}, {freshAgain, backlog, fresh},
+		{0, 1 << 40, fresh, fresh, true}, {freshFor, 1 << 40, fresh, fresh, true},
+		{freshFor + 1, debtMost, fresh, debt, false}, {freshFor + 1, debtMost + 1, fresh, backlog, false},
+		{freshFor, 1, backlog, backlog, false}, {freshAgain + 1, 1, backlog, backlog, false}, {freshAgain, 1 << 40, backlog, fresh, false},
+		{freshFor, debtAgain, backlog, debt, true}, {freshAgain + 1, debtAgain + 1, backlog, backlog, true},
+		{freshFor, debtOnce, debt, debt, false}, {freshAgain + 1, debtOnce + 1, debt, backlog, true}, {freshAgain, debtOnce, debt, fresh, false},
 	} {
-		if got := classOf(c.age, c.had); got != c.want {
-			t.Errorf("records of age %s after class %d are of class %d, want %d", c.age, c.had, got, c.want)
+		if got := classOf(c.age, c.owed, c.had, c.crowded); got != c.want {
+			t.Errorf("records of age %s of a partition that owes %d, after class %d, are of class %d, want %d", c.age, c.owed, c.had, got, c.want)
 		}
 	}
 }

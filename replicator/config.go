@@ -79,7 +79,7 @@ type Limits struct {
 	// Read is how many bytes a session reads from the log at once. Default 1 MiB.
 	Read int
 	// Lanes is how many streams a link sends new data on at most, and as many more
-	// backlog. Default 8, at most 8.
+	// debts, and backlog. Default 8, at most 8.
 	Lanes int
 	// Connections is how many QUIC connections a link may have, 1 to 64. More than one
 	// are used while they bring more. The lower number of the two sides counts.
@@ -99,7 +99,7 @@ type Limits struct {
 }
 
 const (
-	maxLanes        = 16 // of both classes together
+	maxLanes        = 24 // of all classes together
 	maxConnections  = strands.Max
 	defaultSend     = 128 << 20
 	defaultReceive  = 128 << 20

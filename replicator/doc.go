@@ -57,12 +57,14 @@
 //
 // Who waits for a budget, or for the link, waits in one of two classes, first
 // come first served: records up to five seconds old go before older ones, which
-// get at least one turn in eight. Of SendBudget backlog has three quarters at most.
+// get at least one turn in eight. Of SendBudget backlog has three quarters at most. Older
+// records of a partition that owes little are a class between them, debts: they take turns
+// with backlog, and have an eighth of SendBudget.
 //
 // Each class has lanes of its own, since a batch cannot be cut on a lane. A session that
 // falls behind or catches up ends once all it sent is confirmed, and the next one goes on
 // over the other class's lane. As many sessions write backlog at once as the line is fast,
-// on a slow one one, and between two pieces it gives way to new data that waits.
+// on a slow one one, and as many a debt; between two pieces they give way to new data that waits.
 //
 // An edge with a rate has a limiter of its own: sessions take one of its few slots
 // before they read, new data first, and wait for its pace before their turn, so that

@@ -29,6 +29,8 @@ type flow struct {
 	own     sourceLog       // read if the life is this region's own
 	relay   *relayLog       // else
 	class   class           // of what was read last
+	owed    int64           // about what the destination lacked then, in bytes
+	density float64         // bytes that an offset of what was read last takes; 0: nothing was
 	placed  bool            // class is known to be that of what comes next
 	shrink  wire.Shrink
 	turns   turns

@@ -106,3 +106,40 @@ func TestGateGivesUpWithTheContext(t *testing.T) {
 		}
 	})
 }
+
+// TestGateDebtsAndBacklogTakeTurns: none of them keeps the other from its turn, and debts go by
+// rank, those of one rank as they came.
+func TestGateDebtsAndBacklogTakeTurns(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		g := newGate(1)
+		_ = g.acquire(t.Context(), 1, fresh)
+		var got []string
+		gone, leave := context.WithCancel(t.Context())
+		enter := func(ctx context.Context, name string, c class, rank int64) {
+			go func() {
+				if g.acquireRanked(ctx, 1, c, rank) == nil {
+					got = append(got, name) // who has it is alone
+				}
+			}()
+			synctest.Wait()
+		}
+		enter(t.Context(), "debt 9", debt, 9)
+		enter(t.Context(), "debt 5", debt, 5)
+		enter(gone, "debt that left", debt, 4)
+		enter(t.Context(), "debt 5 again", debt, 5)
+		enter(t.Context(), "debt 3", debt, 3)
+		leave()
+		for _, name := range []string{"backlog 1", "backlog 2", "backlog 3"} {
+			enter(t.Context(), name, backlog, 0)
+		}
+		for range 7 {
+			g.release(1)
+			synctest.Wait()
+		}
+		g.release(1)
+		want := []string{"backlog 1", "debt 3", "backlog 2", "debt 5", "backlog 3", "debt 5 again", "debt 9"}
+		if !slices.Equal(got, want) || g.crowded() {
+			t.Errorf("they went through as %q, want %q; crowded %t", got, want, g.crowded())
+		}
+	})
+}

@@ -31,9 +31,12 @@ const featureSeen uint64 = 1 << 4
 // featureAlone says that a side takes sessions of one batch: see alone.go.
 const featureAlone uint64 = 1 << 5
 
+// featureDebts says that a side takes as many lanes for debts as for new data, and for backlog.
+const featureDebts uint64 = 1 << 6
+
 // Features of this version's links. A peer that requires others is refused.
 const (
-	featuresOptional        = featureForward | featureGone | featureCorrect | featureSeen | featureAlone
+	featuresOptional        = featureForward | featureGone | featureCorrect | featureSeen | featureAlone | featureDebts
 	featuresRequired uint64 = 0
 )
 

@@ -217,7 +217,7 @@ const pieceBytes = 64 << 10
 func (l *lane) Write(b []byte) (n int, err error) {
 	for n < len(b) {
 		size := pieceBytes
-		if l.kind == backlog && l.took > quickPiece { // a fast line has room for both
+		if l.kind != fresh && l.took > quickPiece { // a fast line has room for both
 			size = politePiece
 			l.link.precedence.yield(min((backlogShare-1)*l.took, yieldMost), l.gone)
 		}

@@ -51,11 +51,11 @@ func (l *limiter) chunk(want int) int {
 }
 
 // enter waits for a slot, new data first. done gives it back, once.
-func (l *limiter) enter(ctx context.Context, c class) (done func(), err error) {
+func (l *limiter) enter(ctx context.Context, c class, rank int64) (done func(), err error) {
 	if l.limit.Load() == 0 {
 		return func() {}, nil
 	}
-	if err := l.slots.acquire(ctx, 1, c); err != nil {
+	if err := l.slots.acquireRanked(ctx, 1, c, rank); err != nil {
 		return nil, err
 	}
 	return sync.OnceFunc(func() { l.slots.release(1) }), nil

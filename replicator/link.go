@@ -24,7 +24,8 @@ type link struct {
 	// The link's share of the node's budgets: one with a destination that takes
 	// everything and stores nothing must not keep the others from theirs.
 	send    *gate                   // bytes read and not confirmed
-	behind  *gate                   // of these, what backlog has
+	owing   *gate                   // of these, what debts have
+	behind  *gate                   // and backlog
 	receive *gate                   // bytes arrived and not stored
 	stop    context.CancelCauseFunc // ends run; set when it starts
 
@@ -106,12 +107,12 @@ type counters struct {
 }
 
 func newLink(m *Manager, r *configstore.Region) *link {
-	turns := [classes]*gate{fresh: newGate(int64(m.cfg.Limits.Lanes)), backlog: newGate(1)}
+	turns := [classes]*gate{fresh: newGate(int64(m.cfg.Limits.Lanes)), debt: newGate(1), backlog: newGate(1)}
 	if m.cfg.Limits.Rate > 0 {
-		turns[fresh] = turns[backlog] // what waits for the rate is ordered by one queue
+		turns[fresh], turns[debt] = turns[backlog], turns[backlog] // what waits for the rate is ordered by one queue
 	}
 	l := &link{m: m, name: r.Name, number: r.Number, turns: turns, pace: pace{rate: m.cfg.Limits.Rate},
-		send: newGate(m.cfg.Limits.SendBudget), behind: newGate(backlogPart(m.cfg.Limits.SendBudget)),
+		send: newGate(m.cfg.Limits.SendBudget), owing: newGate(debtPart(m.cfg.Limits.SendBudget)), behind: newGate(backlogPart(m.cfg.Limits.SendBudget)),
 		receive: newGate(m.cfg.Limits.ReceiveBudget), flows: map[sourceKey]*flow{}, standing: map[*flow]struct{}{},
 		judging: newGate(1), changed: make(chan struct{}), health: linkHealth{state: LinkUnused, since: time.Now()}}
 	l.state.set(false)

@@ -251,6 +251,7 @@ func (m *Manager) reconcile(ctx context.Context) {
 	for _, l := range links {
 		n := int64(len(links))
 		l.send.resize(m.cfg.Limits.SendBudget / n)
+		l.owing.resize(debtPart(m.cfg.Limits.SendBudget / n))
 		l.behind.resize(backlogPart(m.cfg.Limits.SendBudget / n))
 		l.receive.resize(m.cfg.Limits.ReceiveBudget / n)
 		i := slices.IndexFunc(regions, func(r configstore.Region) bool { return r.Name == l.name })

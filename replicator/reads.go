@@ -69,14 +69,14 @@ func (s *sending) read(ctx context.Context, r session.Read) error {
 	s.leaveLimiter()
 	err := s.wait(func() error {
 		err := s.flow.atLimit(func() (_ bool, err error) {
-			s.slot, err = s.limiter.enter(ctx, s.flow.class)
+			s.slot, err = s.limiter.enter(ctx, s.flow.class, s.flow.rank())
 			return false, err
 		})
 		if err != nil {
 			return err
 		}
 		r.MaxBytes = s.limiter.chunk(min(r.MaxBytes, max(s.asks, s.expected(&r))))
-		return s.ledger.budget.acquire(ctx, int64(r.MaxBytes), s.flow.class)
+		return s.ledger.budget.acquire(ctx, int64(r.MaxBytes), s.flow.class, s.flow.rank())
 	})
 	if err != nil {
 		return err
@@ -85,6 +85,7 @@ func (s *sending) read(ctx context.Context, r session.Read) error {
 	result := s.flow.log().messages(ctx, r)
 	if result.Err == nil {
 		got := bytesOf(&result)
+		s.flow.weigh(&result, r.After, s.head)
 		s.ledger.cover(int64(got))
 		s.asks = nextRead(s.asks, got, s.flow.link.m.cfg.Limits.Read, result.Complete)
 	}
