@@ -80,7 +80,11 @@ func classOf(age time.Duration, owed int64, had class, crowded bool) class {
 // first of it.
 func (f *flow) classify(c *conn, age time.Duration) class {
 	l := f.link
-	of := classOf(age, f.owed, f.class, l.turns[backlog].crowded() || l.behind.queued.Load() > 0)
+	return c.laneFor(classOf(age, f.owed, f.class, l.turns[backlog].crowded() || l.behind.queued.Load() > 0))
+}
+
+// laneFor gives the class of the lanes on which one goes over the connection.
+func (c *conn) laneFor(of class) class {
 	if of == debt && c.features&featureDebts == 0 {
 		return backlog // the peer takes no lanes for them
 	}
@@ -156,6 +160,7 @@ func (s *sending) place(head rhumb.Offset) {
 		s.flow.foresee(s.conn, head)
 	}
 	s.flow.placed = false
+	s.flow.class = s.conn.laneFor(s.flow.class) // it may have been for a peer of another version
 	s.kind = s.flow.class
 	s.ledger.budget = s.flow.link.allot(s.kind)
 }

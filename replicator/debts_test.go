@@ -277,6 +277,19 @@ func TestDebtsNeedAPeerThatTakesThem(t *testing.T) {
 	}
 }
 
+// TestDebtsOfAMoveEndWithThePeer: a flow that was to move to a lane for debts when its connection
+// ended goes on as backlog over one to a peer that takes no such lanes.
+func TestDebtsOfAMoveEndWithThePeer(t *testing.T) {
+	l := &link{turns: [classes]*gate{newGate(1), newGate(1), newGate(1)}, send: newGate(1), owing: newGate(1), behind: newGate(1)}
+	for features, want := range map[uint64]class{featuresOptional: debt, featuresOptional &^ featureDebts: backlog} {
+		s := &sending{flow: &flow{link: l, owed: 1000, class: debt, placed: true}, conn: &conn{features: features}}
+		s.place(100)
+		if s.kind != want || s.flow.class != want || s.ledger.budget != l.allot(want) {
+			t.Errorf("with features %b the session has a lane of class %d and reads as class %d, want %d and the budget of that", features, s.kind, s.flow.class, want)
+		}
+	}
+}
+
 // TestRankOfDebts: a large debt waits for small ones that come later, and not for ever.
 func TestRankOfDebts(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
