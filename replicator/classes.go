@@ -19,7 +19,7 @@ import (
 // meanwhile would wait with it. Debts have lanes, turns and a part of the budget of their own,
 // as many turns as backlog has: so however many partitions owe a little, backlog keeps half of
 // what new data leaves of a line, and the other way round. Among debts small ones go first, and none waits for
-// smaller ones for ever: see rank.
+// smaller ones for ever: see seniority.
 
 // errMoves ends a session that goes on over a lane of the other class.
 var errMoves = errors.New("replicator: the session goes on over a lane of another class")
@@ -40,8 +40,9 @@ const (
 	// debtBatch is the largest batch that goes as a debt: the others wait until it is through.
 	debtBatch = groupBytes
 	// debtRate says how long a debt is overtaken by smaller ones that come later: bytes for
-	// each second, four minutes for the largest.
+	// each second, at most debtWait.
 	debtRate = 16 << 10
+	debtWait = 4 * time.Minute
 
 	// turnRate is how much of a line's speed there is for each session that writes
 	// backlog at once, and for each that writes a debt, in bytes per second: on a slow line one does, since all that do
@@ -91,12 +92,33 @@ func (c *conn) laneFor(of class) class {
 	return of
 }
 
-// rank orders debts: as if each had come the later the larger it is.
-func (f *flow) rank() int64 {
-	if f.class != debt {
-		return 0
+// seniority is the place of a debt among others: as if each had come the later the larger it
+// is, by debtWait at most. It has that at all gates and for all its turns, or it would be
+// overtaken anew at each.
+type seniority struct {
+	rank int64        // 0: none was given
+	upTo rhumb.Offset // the log's head when it was given
+}
+
+// rank gives where the flow stands among debts, in a log that ends before head.
+func (f *flow) rank(head rhumb.Offset) int64 {
+	switch {
+	case f.class != debt:
+		f.senior = seniority{}
+	case f.senior.rank == 0:
+		late := min(float64(f.owed)/debtRate*float64(time.Second), float64(debtWait))
+		f.senior = seniority{time.Now().UnixNano() + int64(late), head}
 	}
-	return time.Now().UnixNano() + int64(float64(f.owed)/debtRate*float64(time.Second))
+	return f.senior.rank
+}
+
+// rankAfter gives it for what comes after an offset. What came since the rank was given is
+// another debt: else one that is never paid would go before all others for ever.
+func (f *flow) rankAfter(after, head rhumb.Offset) int64 {
+	if after+1 >= f.senior.upTo {
+		f.senior = seniority{}
+	}
+	return f.rank(head)
 }
 
 // weigh notes what the destination lacks, as far as a read tells.

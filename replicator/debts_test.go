@@ -203,8 +203,11 @@ func restarts(name rhumb.RegionName, when time.Duration) func(*mesh, time.Durati
 	}
 }
 
-// megabyte is a line of 1 MB/s.
-var megabyte = relay.Settings{Delay: 40 * time.Millisecond, Rate: 8_000_000}
+// megabyte is a line of 1 MB/s, slow one of 60 KB/s.
+var (
+	megabyte = relay.Settings{Delay: 40 * time.Millisecond, Rate: 8_000_000}
+	slow     = relay.Settings{Delay: 20 * time.Millisecond, Rate: 480_000, Queue: 18_000}
+)
 
 // trickling is a topic of ten records a second, scattered one of 500 partitions with one each.
 var (
@@ -224,7 +227,6 @@ func TestSmallDebtsPassBacklog(t *testing.T) {
 	if testing.Short() {
 		t.Skip("minutes of a full line")
 	}
-	slow := relay.Settings{Delay: 20 * time.Millisecond, Rate: 480_000, Queue: 18_000}
 	for _, c := range []struct {
 		name   string
 		outage outage
@@ -290,18 +292,70 @@ func TestDebtsOfAMoveEndWithThePeer(t *testing.T) {
 	}
 }
 
-// TestRankOfDebts: a large debt waits for small ones that come later, and not for ever.
+// TestRankOfDebts: a large debt waits for small ones that come later, by four minutes at most, however large it grew.
 func TestRankOfDebts(t *testing.T) {
+	for _, owed := range []int64{debtMost, debtOnce} {
+		bubble.Test(t, func(t *testing.T) {
+			large, small := &flow{class: debt, owed: owed}, &flow{class: debt, owed: 10_000}
+			before := large.rank(1000)
+			<-time.After(debtWait - time.Second)
+			if small.rankAfter(9, 10) >= before {
+				t.Errorf("a small debt does not pass one of %d bytes that came just less than four minutes before", owed)
+			}
+			<-time.After(time.Second)
+			if small.rankAfter(9, 10) <= before {
+				t.Errorf("a small debt passes one of %d bytes that came four minutes before", owed)
+			}
+		})
+	}
+}
+
+// TestDebtKeepsItsRank: for all its turns, until what was owed when it came is read, and no
+// longer than it is a debt.
+func TestDebtKeepsItsRank(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		large, small := &flow{class: debt, owed: debtMost}, &flow{class: debt, owed: 10_000}
-		before := large.rank()
-		<-time.After(4 * time.Minute)
-		if small.rank() >= before {
-			t.Error("a small debt does not pass a large one that came four minutes before")
+		f := &flow{class: debt, owed: debtMost}
+		came := f.rankAfter(9, 1000)
+		<-time.After(time.Minute)
+		f.owed = debtOnce // what came since
+		for _, after := range []rhumb.Offset{500, 9, 998} {
+			if f.rankAfter(after, 2000) != came || f.rank(2000) != came {
+				t.Errorf("what comes after %d of a debt up to 1000 has another rank than its beginning", after)
+			}
+		}
+		next := f.rankAfter(999, 2000)
+		if next <= came {
+			t.Error("what came later has the rank of what came first: who always owes goes before all others for ever")
+		}
+		f.class = backlog
+		if f.rank(2000) != 0 {
+			t.Error("backlog has a rank")
 		}
 		<-time.After(time.Minute)
-		if small.rank() <= before {
-			t.Error("a small debt passes a large one that came five minutes before")
+		f.class = debt
+		if f.rank(2000) <= next {
+			t.Error("a new debt has the rank of a former one")
+		}
+	})
+}
+
+// TestLargeDebtIsPaidAmongSmallOnes: where small debts fill the line all the time, a large one
+// waits for them once, not before each of its turns.
+func TestLargeDebtIsPaidAmongSmallOnes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("minutes of a full line")
+	}
+	inBubble(t, slow, usEu, func(ms *mesh) {
+		const watch, most = 8 * time.Minute, 7 * time.Minute
+		paid := watch
+		o := outage{line: slow, limits: Limits{Connections: 1}, behind: 1, middling: 1, small: 50, each: time.Second, size: 1400, watch: watch}
+		o.fault = func(ms *mesh, at time.Duration) {
+			if paid == watch && copied(ms.nodes["us"], ms.nodes["eu"], middling, 0) {
+				paid = at
+			}
+		}
+		if o.run(ms); paid > most {
+			t.Errorf("2 MB that were owed among small debts were paid after %s, want %s", paid, most)
 		}
 	})
 }

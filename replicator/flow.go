@@ -31,6 +31,7 @@ type flow struct {
 	class   class           // of what was read last
 	owed    int64           // about what the destination lacked then, in bytes
 	density float64         // bytes that an offset of what was read last takes; 0: nothing was
+	senior  seniority       // among other debts
 	placed  bool            // class is known to be that of what comes next
 	shrink  wire.Shrink
 	turns   turns

@@ -67,16 +67,17 @@ func (s *sending) leaveLimiter() {
 func (s *sending) read(ctx context.Context, r session.Read) error {
 	s.ledger.keep() // what an earlier read left over
 	s.leaveLimiter()
+	rank := s.flow.rankAfter(r.After, s.head)
 	err := s.wait(func() error {
 		err := s.flow.atLimit(func() (_ bool, err error) {
-			s.slot, err = s.limiter.enter(ctx, s.flow.class, s.flow.rank())
+			s.slot, err = s.limiter.enter(ctx, s.flow.class, rank)
 			return false, err
 		})
 		if err != nil {
 			return err
 		}
 		r.MaxBytes = s.limiter.chunk(min(r.MaxBytes, max(s.asks, s.expected(&r))))
-		return s.ledger.budget.acquire(ctx, int64(r.MaxBytes), s.flow.class, s.flow.rank())
+		return s.ledger.budget.acquire(ctx, int64(r.MaxBytes), s.flow.class, rank)
 	})
 	if err != nil {
 		return err

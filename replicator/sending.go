@@ -375,7 +375,7 @@ func (s *sending) turn(ctx context.Context, size int) (done func(), err error) {
 		if err := s.flow.atLimit(func() (bool, error) { return s.limiter.wait(ctx, int64(size)) }); err != nil || free {
 			return err
 		}
-		if err := gate.acquireRanked(ctx, 1, s.flow.class, s.flow.rank()); err != nil {
+		if err := gate.acquireRanked(ctx, 1, s.flow.class, s.flow.rank(s.head)); err != nil {
 			return err
 		}
 		if _, err := l.pace.wait(ctx, int64(size)); err != nil {
