@@ -295,6 +295,16 @@ func (l *link) allot(c class) allotment {
 	return allotment{all: l.send}
 }
 
+// most is how much a read takes at most. A few have room side by side: one that takes
+// all keeps new data waiting until it is through.
+func (a allotment) most() int {
+	g := a.all
+	if a.part != nil {
+		g = a.part
+	}
+	return max(leastRead, int(g.limit.Load()/4))
+}
+
 func (a allotment) acquire(ctx context.Context, n int64, c class, rank int64) error {
 	if a.part != nil {
 		if err := a.part.acquireRanked(ctx, n, c, rank); err != nil {

@@ -215,6 +215,9 @@ var (
 	scattered = outage{line: megabyte, limits: Limits{Connections: 1}, behind: 8, megs: 96, small: 500, each: time.Second, size: 100, watch: time.Minute}
 )
 
+// scant is a link's share of the memory where there is little of that, or many links.
+var scant = Limits{Connections: 1, SendBudget: 1 << 20, Window: 1 << 20}
+
 // with gives an outage that differs a little.
 func (o outage) with(change func(*outage)) outage {
 	change(&o)
@@ -238,6 +241,8 @@ func TestSmallDebtsPassBacklog(t *testing.T) {
 		{"one", trickling, 8 * time.Second, 2 * time.Second, .75, 0},
 		{"500", scattered, 45 * time.Second, 2 * time.Second, .4, 0},
 		{"one, slow line", trickling.with(func(o *outage) { o.line, o.behind, o.megs = slow, 8, 40 }), 50 * time.Second, 5 * time.Second, .3, 0},
+		{"one, slow line, little memory", trickling.with(func(o *outage) { o.line, o.behind, o.megs, o.limits = slow, 8, 40, scant }), 50 * time.Second, 5 * time.Second, .3, 0},
+		{"500, little memory", scattered.with(func(o *outage) { o.limits = scant }), 45 * time.Second, 2 * time.Second, .4, 0},
 		{"one, many connections", trickling.with(func(o *outage) { o.limits = Limits{} }), 15 * time.Second, 4 * time.Second, .6, 0},
 		{"one, rate limit", trickling.with(func(o *outage) { o.limits.Rate = 500_000 }), 15 * time.Second, 4 * time.Second, .35, 0},
 		{"one among debts that fill the line", trickling.with(func(o *outage) { o.middling = 64 }), 40 * time.Second, 6 * time.Second, .35, .3},

@@ -59,7 +59,8 @@
 // come first served: records up to five seconds old go before older ones, which
 // get at least one turn in eight. Of SendBudget backlog has three quarters at most. Older
 // records of a partition that owes little are a class between them, debts: they take turns
-// with backlog, and have an eighth of SendBudget.
+// with backlog, and have an eighth of SendBudget. One read takes a quarter at most of what its
+// class has.
 //
 // Each class has lanes of its own, since a batch cannot be cut on a lane. A session that
 // falls behind or catches up ends once all it sent is confirmed, and the next one goes on

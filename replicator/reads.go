@@ -76,7 +76,7 @@ func (s *sending) read(ctx context.Context, r session.Read) error {
 		if err != nil {
 			return err
 		}
-		r.MaxBytes = s.limiter.chunk(min(r.MaxBytes, max(s.asks, s.expected(&r))))
+		r.MaxBytes = s.limiter.chunk(min(r.MaxBytes, max(s.asks, s.expected(&r)), s.ledger.budget.most()))
 		return s.ledger.budget.acquire(ctx, int64(r.MaxBytes), s.flow.class, rank)
 	})
 	if err != nil {
