@@ -169,7 +169,7 @@ func TestHelloRefuses(t *testing.T) {
 		{"number of nobody", "it is registered as 3", func(_ *mesh, h *wire.Hello) { h.Number = 9 }},
 		{"own number", "peer is region ap with number 2", func(_ *mesh, h *wire.Hello) { h.Number = 2 }},
 		{"other data directory", "it is registered with", func(_ *mesh, h *wire.Hello) { h.Data = rhumb.NewUUID() }},
-		{"required feature", "requires features 0x40", func(_ *mesh, h *wire.Hello) { h.Required = 0x40 }},
+		{"required feature", "requires features 0x10000000000", func(_ *mesh, h *wire.Hello) { h.Required = 1 << 40 }},
 		{"later version", "speaks link versions", func(_ *mesh, h *wire.Hello) { h.MinVersion, h.MaxVersion = 7, 9 }},
 		{"not registered", "is not registered", func(ms *mesh, _ *wire.Hello) {
 			ms.policy.change(func() { ms.policy.regions = ms.policy.regions[:2] })
