@@ -43,11 +43,12 @@ type alone struct {
 	sentAt time.Time
 
 	// Guarded by lanes.mu.
-	edge     bool // the edge's start is being fixed
-	answered bool // by the destination, or it never will
-	has      bool // it has the batch
-	started  bool // the edge's start is fixed
-	over     bool // nothing more is waited for
+	number   uint64 // of the group for the lane's carrier
+	edge     bool   // the edge's start is being fixed
+	answered bool   // by the destination, or it never will
+	has      bool   // it has the batch
+	started  bool   // the edge's start is fixed
+	over     bool   // nothing more is waited for
 }
 
 // lonely is what a connection has of them. Guarded by lanes.mu.
@@ -102,13 +103,14 @@ func (f *flow) lonelyBatch() (d *wire.Data, edge bool) {
 }
 
 // sendAlone sends what a flow has if that may go alone, and reports whether it did. The
-// caller has the right to open a session, which goes back with the answer.
+// caller has the right to open a session, which goes back with the answer. It never waits:
+// whoever waits here keeps all flows of the link from their turn.
 func (l *link) sendAlone(c *conn, f *flow) bool {
-	if !f.mayGoAlone(c) || f.shunned(c) {
+	if !f.mayGoAlone(c) {
 		return false
 	}
 	d, edge := f.lonelyBatch()
-	if d == nil || !l.send.try(int64(d.Size())) {
+	if d == nil || !f.goesOn(c) || !l.send.try(int64(d.Size())) {
 		return false
 	}
 	x := &alone{flow: f, conn: c, size: int64(d.Size()), edge: edge, started: !edge, sentAt: time.Now(),
@@ -123,6 +125,14 @@ func (l *link) sendAlone(c *conn, f *flow) bool {
 	open := &wire.Open{Session: x.id, Partition: rhumb.Partition{Topic: s.topic, Index: s.index}, Region: s.origin, Life: s.life,
 		Deletions: s.deletions, Head: d.Head, Producer: producerName(cfg.Self.Name, l.name), Alone: true}
 	f.become(SessionFlowing)
+	number, sent := x.lane.gather([]wire.Frame{open, d})
+	if c.lanes.untake(x, number, sent) {
+		l.send.release(x.size)
+		return false
+	}
+	if !sent {
+		return true // the lane broke just now, and settleAlone has the batch
+	}
 	n := &l.counters
 	n.sentBytes.Add(uint64(d.Size()))
 	n.sentBatches.Add(1)
@@ -130,9 +140,6 @@ func (l *link) sendAlone(c *conn, f *flow) bool {
 	n.sentRecords.Add(uint64(d.Envelope.Count))
 	if edge {
 		cfg.Region.StartEdge(s.ref, l.number, func(start rhumb.Offset, err error) { c.lanes.edgeStarted(x, err == nil && start == 0) })
-	}
-	if _, err := x.lane.write(open, d); err != nil {
-		c.lanes.answerAlone(x, false)
 	}
 	return true
 }
@@ -142,11 +149,13 @@ func producerName(from, to rhumb.RegionName) string {
 	return "rhumb.repl." + string(from) + "." + string(to)
 }
 
-// shunned reports whether a batch of the flow went alone over a connection and was not taken.
-func (f *flow) shunned(c *conn) bool {
-	f.link.mu.Lock()
-	defer f.link.mu.Unlock()
-	return f.shuns == c
+// goesOn reports whether the flow is to be carried still, and no batch of it went alone over
+// the connection that was not taken. The right to send may have been waited for for long.
+func (f *flow) goesOn(c *conn) bool {
+	l := f.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return f.over == nil && !f.paused && f.shuns != c && l.flows[f.source.key()] == f
 }
 
 // take pins a batch to the emptiest lane of new data. It is false while more of these are
@@ -168,6 +177,27 @@ func (ls *lanes) take(x *alone) bool {
 	l.sessions++
 	x.id, x.lane = ls.lastID, l
 	ls.alone.batches[x.id] = x
+	return true
+}
+
+// untake undoes take if the lane did not take the batch: a session that can wait for the lane
+// brings it. It is false if the batch is on its way, or if the lane broke, which ends it.
+func (ls *lanes) untake(x *alone, number uint64, sent bool) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	switch x.number = number; {
+	case sent:
+		return false
+	case x.answered: // by loseAlone
+		x.edge = false
+		ls.endAlone(x)
+		return false
+	}
+	x.lane.sessions--
+	if x.aged {
+		ls.alone.aged -= x.size
+	}
+	delete(ls.alone.batches, x.id)
 	return true
 }
 
@@ -198,10 +228,14 @@ func (ls *lanes) answerAlone(x *alone, has bool) {
 	ls.endAlone(x)
 }
 
-// edgeStarted notes that the start of a batch's edge is fixed, or cannot be.
+// edgeStarted notes that the start of a batch's edge is fixed, or cannot be. The region may
+// tell so when nobody waits for it any more.
 func (ls *lanes) edgeStarted(x *alone, ok bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	if x.over {
+		return
+	}
 	x.edge, x.started = false, ok
 	ls.endAlone(x)
 }
@@ -299,21 +333,47 @@ func (ls *lanes) loseAlone(l *lane) {
 	}
 }
 
-// late gives the lanes on which a batch waits for its answer for longer than a time.
-func (ls *lanes) late(now time.Time, after time.Duration) (lanes []*lane, batches int) {
+// late ends batches that wait for their answer for longer than a time, and tells how many
+// they were. Their lane is given up only if they are still on it and it takes nothing: else
+// the answer for one partition does not come, and its flow asks.
+func (ls *lanes) late(now time.Time, after time.Duration) int {
 	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	late := map[*lane]bool{}
+	var late []*alone
+	stuck := map[*lane]bool{}
 	for _, x := range ls.alone.batches {
-		if !x.answered && now.Sub(x.sentAt) > after {
-			late[x.lane] = true
-			batches++
+		if x.answered || now.Sub(x.sentAt) <= after {
+			continue
 		}
+		if x.number > x.lane.carried.gone.Load() {
+			if now.Sub(time.Unix(0, x.lane.moved.Load())) <= after {
+				continue // others go before it
+			}
+			stuck[x.lane] = true
+		}
+		late = append(late, x)
 	}
-	for l := range late {
-		lanes = append(lanes, l)
+	ls.mu.Unlock()
+	for l := range stuck {
+		ls.giveUp(l)
 	}
-	return lanes, batches
+	for _, x := range late {
+		ls.answerAlone(x, false)
+	}
+	return len(late)
+}
+
+// aloneShare is which part of a link's receive budget batches that came alone may hold
+// until the region answers for them. No window bounds them: nobody asked before they were sent.
+const aloneShare = 8
+
+// weigh counts a batch that came alone, and refuses it if too much of these is unanswered: its
+// flow gets a session then, which asks first. perform takes it from the count. The caller
+// holds mu.
+func (r *receiver) weigh(d *wire.Data) {
+	l := r.lane.in.conn.link
+	if l.cameAlone.Add(int64(d.Size())) > l.receive.limit.Load()/aloneShare {
+		r.machine.Fail(wire.CodeUnavailable, "too many batches that came without a session are not answered yet")
+	}
 }
 
 // openAlone serves a session of one batch, which comes next on the lane. The region is not

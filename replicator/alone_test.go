@@ -13,10 +13,16 @@ import (
 // lonelyTopics makes so many topics in us, and waits until eu has them.
 func (ms *mesh) lonelyTopics(n int) []rhumb.Topic {
 	ms.t.Helper()
+	return ms.named("lonely", n)
+}
+
+// named does so with topics whose names begin with a word.
+func (ms *mesh) named(word string, n int) []rhumb.Topic {
+	ms.t.Helper()
 	us, eu := ms.nodes["us"], ms.nodes["eu"]
 	topics := make([]rhumb.Topic, n)
 	for i := range topics {
-		topics[i] = rhumb.Topic{Tenant: "public", Namespace: "default", Name: rhumb.TopicName(fmt.Sprintf("lonely-%d", i))}
+		topics[i] = rhumb.Topic{Tenant: "public", Namespace: "default", Name: rhumb.TopicName(fmt.Sprintf("%s-%d", word, i))}
 		us.create(topics[i], 1)
 	}
 	ms.until("eu has the topics", 20*time.Second, func() bool {

@@ -36,8 +36,12 @@ type fakeRegion struct {
 	failAppend func(ref rhumb.PartitionRef, e *codec.Envelope) error
 	failOpen   func(ref rhumb.PartitionRef) error
 	failCreate func(t rhumb.Topic) error
-	mute       bool // appends are never answered
-	hang       bool // OpenOrigin does not answer
+	mute       bool                        // appends are never answered
+	mutes      map[rhumb.PartitionRef]bool // the same, of some partitions
+	hang       bool                        // OpenOrigin does not answer
+	hangs      map[rhumb.PartitionRef]bool // the same, of some partitions
+	late       bool                        // StartEdge answers when the test calls started
+	starts     []func()
 	forget     bool // what links append is not kept
 	queue      []func()
 	order      sync.Mutex
@@ -377,7 +381,27 @@ func (r *fakeRegion) SetEdgeStart(_ context.Context, ref rhumb.PartitionRef, to 
 }
 
 func (r *fakeRegion) StartEdge(ref rhumb.PartitionRef, to rhumb.RegionNumber, done func(rhumb.Offset, error)) {
-	done(r.SetEdgeStart(context.Background(), ref, to, false))
+	start := func() { done(r.SetEdgeStart(context.Background(), ref, to, false)) }
+	r.mu.Lock()
+	late := r.late
+	if late {
+		r.starts = append(r.starts, start)
+	}
+	r.mu.Unlock()
+	if !late {
+		start()
+	}
+}
+
+// started answers for the starts of edges that wait.
+func (r *fakeRegion) started() {
+	r.mu.Lock()
+	starts := r.starts
+	r.starts = nil
+	r.mu.Unlock()
+	for _, start := range starts {
+		start()
+	}
 }
 
 // NewLife relabels the batches, where a region keeps them and a list of lives.
@@ -418,7 +442,7 @@ func (r *fakeRegion) NewLife(_ context.Context, ref rhumb.PartitionRef, c region
 
 func (r *fakeRegion) OpenOrigin(ctx context.Context, ref rhumb.PartitionRef, region rhumb.RegionNumber, life rhumb.Life) (dedup.Watermark, error) {
 	r.mu.Lock()
-	hang := r.hang
+	hang := r.hang || r.hangs[ref]
 	r.mu.Unlock()
 	if hang {
 		<-ctx.Done()
@@ -471,7 +495,12 @@ func (r *fakeRegion) answer(do func() linkResult, done func(linkResult)) {
 }
 
 func (r *fakeRegion) AppendLink(ref rhumb.PartitionRef, b linkBatch, done func(linkResult)) {
-	r.answer(func() linkResult { return r.append(ref, b) }, done)
+	r.mu.Lock()
+	mute := r.mutes[ref]
+	r.mu.Unlock()
+	if !mute {
+		r.answer(func() linkResult { return r.append(ref, b) }, done)
+	}
 }
 
 func (r *fakeRegion) append(ref rhumb.PartitionRef, b linkBatch) linkResult {

@@ -274,6 +274,9 @@ func (l *inLane) give(id wire.SessionID, f wire.Frame) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if d, ok := f.(*wire.Data); ok && r.open.Alone {
+		r.weigh(d)
+	}
 	r.machine.OnFrame(f)
 	r.perform()
 	return true
@@ -292,6 +295,9 @@ func (r *receiver) perform() {
 			}
 		case session.DoRelease:
 			r.lane.in.conn.link.receive.release(int64(a.Bytes))
+			if r.open.Alone {
+				r.lane.in.conn.link.cameAlone.Add(-int64(a.Bytes))
+			}
 		case session.DoAppend:
 			m.cfg.Region.AppendLink(r.ref, linkBatch{Envelope: a.Message.Envelope, Batch: a.Message.Batch}, r.answered(a.Ticket))
 		case session.DoSkip:

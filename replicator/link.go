@@ -34,6 +34,8 @@ type link struct {
 	judging  *gate       // one connection at a time asks for the place of another
 	passes   atomic.Bool // some edge may carry lives of other logs; see mayRelay
 
+	cameAlone atomic.Int64 // bytes of receive: batches that came alone and are not answered
+
 	mu sync.Mutex
 	linkPolicy
 	sources     map[sourceKey]*source          // lives of this region's logs

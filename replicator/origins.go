@@ -27,6 +27,7 @@ type origins struct {
 	links   map[rhumb.RegionName]*link
 	routes  map[routeKey][]reach // by policy, filled as asked; forgotten with each change
 	choices map[originKey]*choice
+	strange map[rhumb.PartitionRef]*strangers
 }
 
 // originKey names an origin life of a partition of this region.
@@ -58,6 +59,7 @@ type choice struct {
 
 func (o *origins) init(self Identity, scopeOf func(rhumb.Topic) scope) {
 	o.self, o.scopeOf, o.choices = self, scopeOf, map[originKey]*choice{}
+	o.strange = map[rhumb.PartitionRef]*strangers{}
 }
 
 // originPolicy is what the policy says of paths.
@@ -89,6 +91,11 @@ func (o *origins) setPolicy(p originPolicy, base map[rhumb.PartitionRef]*source)
 	for key := range o.choices {
 		if base[key.ref] == nil {
 			delete(o.choices, key)
+		}
+	}
+	for ref := range o.strange {
+		if base[ref] == nil {
+			delete(o.strange, ref)
 		}
 	}
 }
@@ -159,7 +166,7 @@ func (o *origins) offer(r *receiver, mark rhumb.Offset, now time.Time) (take boo
 	if key := (originKey{r.ref, open.Region, open.Life}); open.Head <= 0 && o.choices[key] == nil {
 		return true, nil, "" // there is nothing of it yet: an empty topic costs nothing here
 	}
-	c := o.choice(r)
+	c := o.choice(r, mark)
 	if c == nil {
 		return true, nil, ""
 	}
@@ -177,7 +184,7 @@ func (o *origins) offer(r *receiver, mark rhumb.Offset, now time.Time) (take boo
 
 // choice finds or makes the choice of a session's life; nil if there is nothing to
 // choose. The caller holds mu.
-func (o *origins) choice(r *receiver) *choice {
+func (o *origins) choice(r *receiver, mark rhumb.Offset) *choice {
 	topic := r.open.Partition.Topic
 	all := o.reaches(o.scopeOf(topic), r.open.Region)
 	if len(all) < 2 {
@@ -188,9 +195,49 @@ func (o *origins) choice(r *receiver) *choice {
 	if c == nil {
 		c = &choice{topic: topic, index: r.open.Partition.Index}
 		o.choices[key] = c
+		if mark == rhumb.NoOffset {
+			o.meet(key, r.lane.in.conn.m)
+		}
 	}
 	c.Update(routesNow(all))
 	return c
+}
+
+// strangers are lives with a choice of which the partition had nothing when they were
+// offered, oldest first. A peer may offer any number of them.
+type strangers struct {
+	keys []originKey
+	most int // how many there may be before it is looked whom to forget
+}
+
+// maxStrangers is how many a partition keeps that are not being brought. What is forgotten
+// of one is what a restart forgets.
+const maxStrangers = 64
+
+// meet notes a stranger, and forgets the oldest of those without a session that are too
+// many. The caller holds mu.
+func (o *origins) meet(key originKey, m *Manager) {
+	s := o.strange[key.ref]
+	if s == nil {
+		s = &strangers{most: maxStrangers}
+		o.strange[key.ref] = s
+	}
+	if s.keys = append(s.keys, key); len(s.keys) <= s.most {
+		return
+	}
+	s.keys = slices.DeleteFunc(s.keys, func(k originKey) bool {
+		return o.choices[k] == nil || m.markHere(k.ref, k.origin, k.life) != rhumb.NoOffset
+	})
+	over := len(s.keys) - maxStrangers/2
+	s.keys = slices.DeleteFunc(s.keys, func(k originKey) bool {
+		if over <= 0 || k == key || o.choices[k].session != nil {
+			return false
+		}
+		over--
+		delete(o.choices, k)
+		return true
+	})
+	s.most = max(maxStrangers, 2*len(s.keys)) // the others are being brought
 }
 
 // routesNow adds to paths of the policy what links know of them.
@@ -207,7 +254,7 @@ func routesNow(all []reach) []paths.Route {
 func (o *origins) floor(r *receiver, to rhumb.Offset, mark rhumb.Offset, now time.Time) (final bool, why string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	c := o.choice(r)
+	c := o.choice(r, mark)
 	if c == nil {
 		return true, ""
 	}

@@ -56,11 +56,7 @@ func (c *conn) rebuild(now time.Time, after time.Duration) int {
 			c.lanes.giveUp(s.lane)
 		}
 	}
-	lanes, batches := c.lanes.late(now, after)
-	for _, l := range lanes {
-		c.lanes.giveUp(l)
-	}
-	if n += batches; n == 0 {
+	if n += c.lanes.late(now, after); n == 0 {
 		return 0
 	}
 	c.link.counters.rebuilds.Add(uint64(n))
