@@ -30,6 +30,19 @@ type sourceFile struct {
 
 func (f sourceFile) isTest() bool { return strings.HasSuffix(f.path, "_test.go") }
 
+// uses gives the places where the file has pkg.name.
+func (f sourceFile) uses(pkg, name string) (at []token.Position) {
+	ast.Inspect(f.ast, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == name {
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name == pkg {
+				at = append(at, f.set.Position(n.Pos()))
+			}
+		}
+		return true
+	})
+	return at
+}
+
 func (f sourceFile) lines(n ast.Node) int {
 	return f.set.Position(n.End()).Line - f.set.Position(n.Pos()).Line + 1
 }
@@ -85,16 +98,9 @@ func TestTestsDoNotSleep(t *testing.T) {
 		if !f.isTest() || inBubbles(f.ast) {
 			continue
 		}
-		ast.Inspect(f.ast, func(n ast.Node) bool {
-			sel, ok := n.(*ast.SelectorExpr)
-			if !ok || sel.Sel.Name != "Sleep" {
-				return true
-			}
-			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" {
-				t.Errorf("%s: time.Sleep in a test; wait for a condition", f.set.Position(n.Pos()))
-			}
-			return true
-		})
+		for _, at := range f.uses("time", "Sleep") {
+			t.Errorf("%s: time.Sleep in a test; wait for a condition", at)
+		}
 	}
 }
 
@@ -116,16 +122,9 @@ func TestBubblesAreOurs(t *testing.T) {
 		if f.ast.Name.Name == "bubble" {
 			continue
 		}
-		ast.Inspect(f.ast, func(n ast.Node) bool {
-			sel, ok := n.(*ast.SelectorExpr)
-			if !ok || sel.Sel.Name != "Test" {
-				return true
-			}
-			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "synctest" {
-				t.Errorf("%s: synctest.Test; use bubble.Test of %s", f.set.Position(n.Pos()), bubblePath)
-			}
-			return true
-		})
+		for _, at := range f.uses("synctest", "Test") {
+			t.Errorf("%s: synctest.Test; use bubble.Test of %s", at, bubblePath)
+		}
 	}
 }
 

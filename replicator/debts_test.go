@@ -228,7 +228,7 @@ func (o outage) with(change func(*outage)) outage {
 // outage, is new again within seconds, whatever the others owe; the backlog goes on meanwhile.
 func TestSmallDebtsPassBacklog(t *testing.T) {
 	if testing.Short() {
-		t.Skip("minutes of a full line")
+		t.Skip("minutes of a full line: without -short, as make test runs it")
 	}
 	for _, c := range []struct {
 		name   string
@@ -348,7 +348,7 @@ func TestDebtKeepsItsRank(t *testing.T) {
 // waits for them once, not before each of its turns.
 func TestLargeDebtIsPaidAmongSmallOnes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("minutes of a full line")
+		t.Skip("minutes of a full line: without -short, as make test runs it")
 	}
 	inBubble(t, slow, usEu, func(ms *mesh) {
 		const watch, most = 8 * time.Minute, 7 * time.Minute
