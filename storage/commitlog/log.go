@@ -33,7 +33,8 @@ type Log struct {
 	w writer
 	// What NEWEST says. Owned by who makes the next file (see prepState), before and
 	// after Run by its caller.
-	newest newestRecord
+	newest     newestRecord
+	newestSafe bool // newest was flushed by this process
 
 	mu        sync.Mutex
 	writeCond sync.Cond // wakes the writer

@@ -131,9 +131,11 @@ func (l *Log) checkNewest(heads []*head) (err error) {
 // setNewest says which files are there from now on: newest, and begun, which is
 // written to or the last that was. It is safe when it returns. The slots take turns,
 // so that a torn write leaves the record before it.
+//
+// What Open read counts for nothing here: who wrote it may have ended before its flush.
 func (l *Log) setNewest(newest, begun uint64) error {
 	r := newestRecord{seq: l.newest.seq + 1, newest: newest, begun: begun}
-	if same := r; l.newest.seq > 0 {
+	if same := r; l.newestSafe {
 		if same.seq = l.newest.seq; same == l.newest {
 			return nil
 		}
@@ -148,11 +150,11 @@ func (l *Log) setNewest(newest, begun uint64) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err == nil && l.newest.seq == 0 {
-		err = l.cfg.FS.SyncDir(filepath.Clean(l.cfg.Dir)) // its name is new
+	if err = errors.Join(err, f.Close()); err == nil && !l.newestSafe {
+		err = l.cfg.FS.SyncDir(filepath.Clean(l.cfg.Dir)) // its name may be new
 	}
 	if err == nil {
-		l.newest = r
+		l.newest, l.newestSafe = r, true
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -252,4 +253,38 @@ func FuzzNewest(f *testing.F) {
 		}
 		l.Close()
 	})
+}
+
+// TestI1NewestThatWasOnlyReadIsWrittenAgain: a log ends while it notes that a file goes that was made
+// and not begun, and the note is in the page cache only. The next process must not take the
+// file away on the strength of it, or a power loss leaves a log that is refused.
+func TestI1NewestThatWasOnlyReadIsWrittenAgain(t *testing.T) {
+	fs := vfs.NewMem(vfs.MemConfig{})
+	cfg := Config{FS: fs, FileSize: 64 << 10}
+	l := start(t, cfg)
+	fill(l, 1, 3, 20<<10)
+	for made := false; !made; { // file 2 is made behind our back
+		l.mu.Lock()
+		made = l.prep.ready != nil
+		l.mu.Unlock()
+		runtime.Gosched()
+	}
+	fs.SetHook(func(op vfs.Op) error {
+		if op.Kind == vfs.OpWrite && strings.HasSuffix(op.Name, newestName) {
+			return &vfs.ShortWrite{N: op.Len} // all of it
+		}
+		return nil
+	})
+	if err := l.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	fs.SetHook(nil)
+	again, _ := openLog(t, cfg)
+	again.Close()
+	cfg.FS, cfg.KeepsNewest = fs.CrashClone(vfs.CrashOptions{Unsynced: vfs.UnsyncedLost}), true
+	last, _ := openLog(t, cfg)
+	if got := replayed(t, last, 0); len(got) != 2*3 /* hard states and entries */ {
+		t.Errorf("the log has %q", got)
+	}
+	last.Close()
 }
