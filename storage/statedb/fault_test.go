@@ -3,6 +3,8 @@ package statedb
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -74,4 +76,62 @@ func failManifest(t *testing.T, n int64) (failed bool) {
 		t.Fatalf("change %d: the database is at %d, %d was flushed; %v", n, a.Index, flushed, err)
 	}
 	return failed
+}
+
+// TestI1CrashLeavesAMarker cuts the power at each operation while tables are flushed, and the
+// database is opened and closed again and again, with a folder that keeps no order between
+// names: what was flushed is there.
+func TestI1CrashLeavesAMarker(t *testing.T) {
+	type moment struct {
+		disk    *vfs.Mem
+		flushed uint64
+	}
+	var moments []moment
+	bubble.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		flushed := uint64(0)
+		fs := vfs.NewMem(vfs.MemConfig{})
+		if err := fs.MkdirAll("state"); err != nil {
+			t.Fatal(err)
+		}
+		fs.SetHook(func(op vfs.Op) error {
+			if op.Kind.Changes() && strings.Contains(op.Name, "state") {
+				mu.Lock()
+				defer mu.Unlock()
+				for range 4 {
+					moments = append(moments, moment{fs.CrashClone(vfs.CrashOptions{Seed: uint64(len(moments))}), flushed})
+				}
+			}
+			return nil
+		})
+		for i := uint64(1); i <= 8; i++ {
+			db, err := Open(Config{FS: fs, Dir: "state", FlushLog: noLog})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := db.NewBatch()
+			b.SetApplied(1, Applied{Index: i, Term: 1})
+			if err := errors.Join(b.Commit(), db.Flush(context.Background())); err != nil {
+				t.Fatal(err)
+			}
+			mu.Lock()
+			flushed = i
+			mu.Unlock()
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	for i, m := range moments {
+		bubble.Test(t, func(t *testing.T) {
+			db, err := Open(Config{FS: m.disk, Dir: "state", FlushLog: noLog})
+			if err != nil {
+				t.Fatalf("moment %d: %v", i, err)
+			}
+			defer db.Close()
+			if a, err := db.Applied(1); err != nil || a.Index < m.flushed {
+				t.Fatalf("moment %d: the database is at %d, %d was flushed; %v", i, a.Index, m.flushed, err)
+			}
+		})
+	}
 }

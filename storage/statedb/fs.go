@@ -160,6 +160,14 @@ func (p *pebbleFS) Remove(name string) error {
 	if err := p.mayChange(); err != nil {
 		return err
 	}
+	// Pebble makes the marker that names the next manifest, deletes the one before it and then
+	// syncs the folder. Where that keeps no order a crash could leave neither, and a database
+	// without a marker is an empty one.
+	if strings.HasPrefix(filepath.Base(name), "marker.") {
+		if err := p.fail(p.fs.SyncDir(filepath.Dir(name))); err != nil {
+			return err
+		}
+	}
 	return p.fs.Remove(name) // failing to delete loses nothing
 }
 
