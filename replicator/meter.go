@@ -32,6 +32,8 @@ type meter struct {
 	begun         time.Time     // of this period
 	longer        int           // samples in a row that show a longer path
 	longest       time.Duration // the least of these
+	loaded        loaded
+	looked        time.Time // at the last sample
 
 	carried map[*quic.Conn]traffic // at the last sample
 	quiet   int                    // samples in a row in which little went over the link
@@ -50,10 +52,11 @@ func (m *meter) look(first *quic.Conn, others []*member, now time.Time, blocked 
 	}
 	seen := make(map[*quic.Conn]packets, 1+len(others))
 	var sum time.Duration
-	var sent, lost uint64
+	var sent, lost, windows uint64
 	take := func(c *quic.Conn) {
 		st := c.ConnectionStats()
 		sum += st.SmoothedRTT
+		windows += st.CongestionWindow
 		p, old := packets{st.PacketsSent, st.PacketsLost}, m.seen[c]
 		seen[c] = p
 		sent += p.sent - old.sent
@@ -62,11 +65,14 @@ func (m *meter) look(first *quic.Conn, others []*member, now time.Time, blocked 
 		}
 	}
 	take(first)
-	// Of the first one only: a new connection tells a guess of the library's.
-	m.trip(first.ConnectionStats().LatestRTT, blocked)
 	for _, x := range others {
 		take(x.qc)
 	}
+	// Of the first one only: a new connection tells a guess of the library's.
+	st := first.ConnectionStats()
+	m.trip(st.LatestRTT, blocked)
+	m.load(st.LatestRTT, st.SmoothedRTT, windows/uint64(1+len(others)), float64(sent-min(sent, lost))/max(now.Sub(m.looked).Seconds(), .001), now, blocked)
+	m.looked = now
 	m.seen = seen
 	m.sent, m.lost = m.sent+sent, m.lost+lost
 	m.rtt = sum / time.Duration(1+len(others))
@@ -116,6 +122,72 @@ func (m *meter) trip(r time.Duration, blocked float64) {
 	}
 	if m.longer >= longerTicks {
 		m.least, m.before, m.longer = m.longest, 0, 0
+	}
+}
+
+const (
+	// loadedSkip is how many samples pass after a round trip has grown: the smoothed one follows.
+	loadedSkip = 4
+	// loadedFor and loadedTrips are how long is looked at least then.
+	loadedFor   = 5 * time.Second
+	loadedTrips = 20
+	// loadedVaries is by how much the windows must have changed in that time, and loadedShare
+	// which part of that the round trip may have.
+	loadedVaries = 0.2
+	loadedShare  = 0.25
+	// loadedRate is which part of it the rate must have changed by, and loadedWindow what windows
+	// have at least: many connections with a few packets each keep a short queue full, and with it
+	// the line, whatever their windows do.
+	loadedRate   = 0.6
+	loadedWindow = 5 << 10
+)
+
+// loaded looks whether a round trip that has grown is a longer path, while there is much to
+// send. A queue that the connections fill themselves is as long as their windows: when
+// these shrink with a loss, it does, and what gets through stays the same. A path stays as
+// long as it is, and less gets through.
+type loaded struct {
+	n                int  // samples since the round trip grew
+	said             bool // the time before said that it is a path
+	since            time.Time
+	least            time.Duration
+	shortest, longer time.Duration // smoothed
+	small, large     uint64        // windows, the mean of all connections
+	slow, fast       float64       // packets per second that got through
+}
+
+// load takes a round trip, the smoothed one, the mean window of the connections, and how many
+// packets got through in a second.
+func (m *meter) load(latest, smoothed time.Duration, window uint64, rate float64, now time.Time, blocked float64) {
+	l := &m.loaded
+	if latest == 0 || latest < 2*m.leastTrip()+10*time.Millisecond {
+		*l = loaded{}
+		return
+	}
+	if blocked < quietBelow {
+		return // see trip
+	}
+	if l.n++; l.n <= loadedSkip {
+		return
+	}
+	if l.since.IsZero() {
+		*l = loaded{n: l.n, said: l.said, since: now, least: latest, shortest: smoothed, longer: smoothed, small: window, large: window, slow: rate, fast: rate}
+	}
+	l.slow, l.fast = min(l.slow, rate), max(l.fast, rate)
+	l.least = min(l.least, latest)
+	l.shortest, l.longer = min(l.shortest, smoothed), max(l.longer, smoothed)
+	l.small, l.large = min(l.small, window), max(l.large, window)
+	if now.Sub(l.since) < max(loadedFor, loadedTrips*l.longer) {
+		return
+	}
+	varied := float64(l.large)/float64(l.small) - 1
+	path := l.small >= loadedWindow && varied >= loadedVaries && float64(l.longer)/float64(l.shortest)-1 <= loadedShare*varied && l.fast > (1+loadedRate*varied)*l.slow
+	switch {
+	case path && l.said: // once may be chance
+		m.least, m.before, m.longer = l.least, 0, 0
+		*l = loaded{}
+	default:
+		*l = loaded{n: loadedSkip, said: path}
 	}
 }
 

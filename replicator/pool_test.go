@@ -3,6 +3,7 @@ package replicator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"testing"
@@ -276,4 +277,69 @@ func TestPathGetsLonger(t *testing.T) {
 		}
 		ms.until("all connections are used", 30*time.Second, func() bool { return us.connections("eu") == 8 })
 	})
+}
+
+// TestPathGetsLongerUnderLoad: a path becomes a long bad one while there is more to send than it
+// takes. The link does not take it for a queue for minutes: it corrects, opens
+// connections, and a backlog goes through.
+func TestPathGetsLongerUnderLoad(t *testing.T) {
+	for _, delay := range []time.Duration{100 * time.Microsecond, 2 * time.Millisecond, 10 * time.Millisecond} {
+		t.Run(delay.String(), func(t *testing.T) {
+			inBubble(t, relay.Settings{Delay: delay, Rate: 4 << 20}, usEu, func(ms *mesh) {
+				ms.start()
+				us, eu := ms.nodes["us"], ms.nodes["eu"]
+				us.create(orders, 4)
+				for i := range 600 {
+					us.produce(orders, i%4, 10, 100_000)
+				}
+				ms.until("the backlog flows", time.Minute, func() bool { return us.link("eu").SentBytes > 8<<20 })
+				ms.cut("us", "eu", relay.Settings{Delay: 100 * time.Millisecond, Loss: .01})
+				began := time.Now()
+				ms.until("corrected", 90*time.Second, func() bool { return us.link("eu").Correction.Code != "off" })
+				corrected := time.Since(began)
+				for p := range 4 {
+					ms.until("copied over the longer path", time.Minute, func() bool { return copied(us, eu, orders, p) })
+				}
+				t.Logf("corrected after %s, copied after %s", corrected, time.Since(began))
+			})
+		})
+	}
+}
+
+// TestOwnQueueIsNoLongerPath: a backlog fills the queue of a narrow line, which makes a round
+// trip many times as long. That it is a queue stays known, however many connections share it.
+func TestOwnQueueIsNoLongerPath(t *testing.T) {
+	for _, x := range []struct {
+		connections, queue int
+		loss               float64
+	}{{1, 100 << 10, 0}, {1, 1 << 20, .01}, {4, 32 << 10, 0}, {4, 100 << 10, .002}, {8, 100 << 10, .01}, {16, 32 << 10, .002}, {16, 1 << 20, 0}, {64, 32 << 10, .01}, {64, 100 << 10, 0}} {
+		t.Run(fmt.Sprintf("%d connections, a queue of %d KiB, %g %% lost", x.connections, x.queue>>10, 100*x.loss), func(t *testing.T) {
+			inBubble(t, relay.Settings{Delay: 2 * time.Millisecond, Rate: 8 << 20, Queue: x.queue, Loss: x.loss}, usEu, func(ms *mesh) {
+				ms.start()
+				us, eu := ms.nodes["us"], ms.nodes["eu"]
+				us.want(x.connections)
+				us.create(orders, 1)
+				for range 300 {
+					us.produce(orders, 0, 10, 100_000)
+				}
+				longest := time.Duration(0)
+				for !copied(us, eu, orders, 0) {
+					ms.pass(time.Second)
+					synctest.Wait()
+					c := us.conn("eu")
+					if c == nil {
+						continue
+					}
+					longest = max(longest, c.pool.meter.rtt)
+					if least := c.pool.meter.leastTrip(); least > 20*time.Millisecond {
+						t.Errorf("a queue that makes round trips of %s is taken for a path of %s", c.pool.meter.rtt, least)
+						return
+					}
+				}
+				if longest < 25*time.Millisecond {
+					t.Errorf("the queue made round trips of %s only", longest)
+				}
+			})
+		})
+	}
 }
