@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rhumbmq/rhumb/internal/bubble"
+	"github.com/rhumbmq/rhumb/storage"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
@@ -69,6 +70,32 @@ func TestVerifyReadsTheStateDatabase(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestVerifyAfterARefusedStart: the state database is lost, and a start that was refused for that
+// has made an empty one: that is not a sound directory.
+func TestVerifyAfterARefusedStart(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		fs := fill(t)
+		names, err := fs.List("data/state")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range names {
+			if err := fs.Remove(filepath.Join("data/state", n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, refused := storage.Open(storage.Config{FS: fs, Dir: "data", Shards: 1, FileSize: 64 << 10, MinFree: -1, Reserve: -1})
+		if refused == nil || !strings.Contains(refused.Error(), "files have settled") {
+			t.Fatalf("the store opens: %v", refused)
+		}
+		var out strings.Builder
+		r, err := Verify(&out, fs, "data")
+		if err != nil || r.Verdict() != Damaged || !strings.Contains(out.String(), "state: damaged: shard 1: files have settled up to entry") {
+			t.Errorf("%v, verdict %d:\n%s", err, r.Verdict(), &out)
+		}
+	})
 }
 
 func TestVerifyOfAParentNamesDataDirectories(t *testing.T) {

@@ -106,6 +106,15 @@ func (l *look) readRows(db *statedb.DB, files *settle.Files) (err error) {
 	if err := l.judgeSegments(db); err != nil {
 		return err
 	}
+	settled := map[rhumb.ShardID]uint64{}
+	for _, dir := range l.indexes {
+		if dir == nil {
+			continue
+		}
+		for _, e := range dir.Shards {
+			settled[e.Shard] = max(settled[e.Shard], e.Index)
+		}
+	}
 	starts, compacted := map[index.Key]rhumb.Offset{}, map[index.Key]statedb.Compaction{}
 	for shard := rhumb.ShardID(0); int(shard) <= l.report.Format.Shards; shard++ {
 		err := db.Partitions(shard, func(p rhumb.PartitionID, start rhumb.Offset) error {
@@ -128,6 +137,9 @@ func (l *look) readRows(db *statedb.DB, files *settle.Files) (err error) {
 		}
 		if end := l.ends[shard]; a.Index > end {
 			l.problem(Problem{File: stateFolder, Pos: -1, What: fmt.Sprintf("shard %d: applied is entry %d, the log ends at entry %d", shard, a.Index, end)})
+		}
+		if through := settled[shard]; through > a.Index { // a state database that was lost, and made anew
+			l.problem(Problem{File: stateFolder, Pos: -1, What: fmt.Sprintf("shard %d: files have settled up to entry %d, the state database is at %d", shard, through, a.Index)})
 		}
 	}
 	for id, dir := range l.indexes {
