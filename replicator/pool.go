@@ -71,6 +71,8 @@ type pool struct {
 type pathFigures struct {
 	loss    float64
 	goodput float64
+	rtt     time.Duration
+	least   time.Duration // round trip without a queue, as far as is known
 }
 
 // agree takes from the peer's hello what both sides can do.
@@ -183,6 +185,7 @@ func (p *pool) sample(now time.Time, d time.Duration) {
 	p.mu.Lock()
 	changed := n != p.wanted
 	p.wanted, p.path.loss = n, p.meter.smooth
+	p.path.rtt, p.path.least = s.RTT, s.Least
 	p.path.goodput += smoothing * (float64(s.Bytes)/max(d.Seconds(), .001) - p.path.goodput)
 	goodput := p.path.goodput
 	p.mu.Unlock()

@@ -331,14 +331,14 @@ func TestOwnQueueIsNoLongerPath(t *testing.T) {
 				longest := time.Duration(0)
 				for !copied(us, eu, orders, 0) {
 					ms.pass(time.Second)
-					synctest.Wait()
 					c := us.conn("eu")
 					if c == nil {
 						continue
 					}
-					longest = max(longest, c.pool.meter.rtt)
-					if least := c.pool.meter.leastTrip(); least > 20*time.Millisecond {
-						t.Errorf("a queue that makes round trips of %s is taken for a path of %s", c.pool.meter.rtt, least)
+					_, path := c.pool.report()
+					longest = max(longest, path.rtt)
+					if path.least > 20*time.Millisecond {
+						t.Errorf("a queue that makes round trips of %s is taken for a path of %s", path.rtt, path.least)
 						return
 					}
 				}
