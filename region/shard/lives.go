@@ -17,7 +17,7 @@ import (
 type PastLife struct {
 	Life rhumb.Life
 	From rhumb.Offset // first offset that it could name
-	Last rhumb.Offset // last offset that it names, on a batch border
+	Last rhumb.Offset // last offset that it names, not inside of an own batch
 	// Chain is that of the log's own records at Last.
 	Chain uint64
 	// End is the log's end when it was closed: own batches below it are stored
@@ -165,10 +165,12 @@ type LifeChange struct {
 // NewLife closes the life of a partition's log at an offset, and gives what lies
 // behind it, and all that is to come, a new one. Asked again, it changes nothing
 // and gives what is there. Errors are of kind fenced if the log has another life
-// by now, out of range past its end, invalid inside of a batch.
+// by now, out of range past its end, invalid inside of an own batch.
 func (s *Shard) NewLife(ctx context.Context, id rhumb.PartitionID, c LifeChange) (PastLife, rhumb.Life, error) {
 	if st, ok := s.State(id); ok && c.Last >= st.LogStart && c.Last < st.End {
-		found, err := s.cfg.Storage.Read(Query{Partition: id, From: c.Last, Limit: st.End, MaxBytes: 1})
+		// Only own batches count: a destination's watermark may stand where a skip over
+		// foreign records ended, and a log that was restored has others there.
+		found, err := s.ReadOrigin(&st, OriginQuery{Partition: id, Region: s.cfg.Region, From: c.Last, Limit: st.End, MaxBytes: 1})
 		if err != nil {
 			return PastLife{}, rhumb.Life{}, err
 		}

@@ -101,6 +101,29 @@ func TestNewLifeNamesWhatLiesBehind(t *testing.T) {
 	})
 }
 
+// TestNewLifeInsideOfAForeignBatch: a destination's watermark stands where a skip over
+// others' records ended. In a log that was restored those are others, and that place
+// lies inside of one of their batches: a life can end there as anywhere between own ones.
+func TestNewLifeInsideOfAForeignBatch(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		n := startSolo(t, newMemDisk(1), nil)
+		id := n.partition(1)
+		n.append(id, 2, "own", nil) // 0-1
+		o := newOrigin(1)
+		<-n.link(id, o.next(4, "foreign")) // 2-5
+		n.append(id, 2, "own", nil)        // 6-7
+		first, _ := n.State(id)
+		past, second := n.newLife(id, 3)
+		if past.Last != 3 || past.From != 0 {
+			t.Fatalf("%+v", past)
+		}
+		if got := [][]rhumb.Offset{n.lived(id, first.Life), n.lived(id, second)}; !reflect.DeepEqual(got, [][]rhumb.Offset{{0}, {6}}) {
+			t.Errorf("first and second life name %d", got)
+		}
+		n.checkReload()
+	})
+}
+
 // TestNewLifeIsDecidedAtApply: twice the same, a life that is none any more,
 // offsets where no life can end; and a restart keeps all of it.
 func TestNewLifeIsDecidedAtApply(t *testing.T) {
