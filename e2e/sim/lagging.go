@@ -108,7 +108,7 @@ func (h *host) checkFlow(dest *host, p replicator.PartitionStatus, before map[rh
 			}
 		}
 	}
-	if !p.Lag.Known && p.Lag.Records == 0 && end > have {
+	if !p.Lag.Known && p.Lag.Records == 0 && end > max(have, h.floor(p)) {
 		return fmt.Errorf("nothing is known, and the lag says %+v", p.Lag)
 	}
 	missing, oldest, err := h.missing(p, have, end)
@@ -125,6 +125,17 @@ func (h *host) checkFlow(dest *host, p replicator.PartitionStatus, before map[rh
 		return fmt.Errorf("the oldest missing record is %s old, the lag says %+v", at.Sub(oldest), p.Lag)
 	}
 	return nil
+}
+
+// floor is the last own offset that a trim has taken from a partition here: nothing up
+// to it is missing anywhere.
+func (h *host) floor(p replicator.PartitionStatus) rhumb.Offset {
+	for _, here := range partitionsOf(h.region(), p.Topic) {
+		if st, ok := h.region().State(here.Ref); ok && here.Index == p.Partition && st.Life == p.Life {
+			return st.OwnFloor
+		}
+	}
+	return rhumb.NoOffset
 }
 
 // missing counts own records of the source behind an offset, up to another one, of
