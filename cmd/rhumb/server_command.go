@@ -35,6 +35,9 @@ func serverCommand() *cobra.Command {
 			if limit := cfg.LimitMemory(); limit > 0 {
 				cfg.FitMemory(limit)
 				log.Info("memory is limited", "bytes", limit)
+				if sum, beyond := cfg.Budgets(limit); beyond {
+					log.Warn("what limits sets adds up to more than the memory that there is: under load the process may be killed (docs/limits.md)", "budgets", sum, "bytes", limit)
+				}
 			}
 			if files := config.FilesLimit(); cfg.FitFiles(files) {
 				log.Warn("clients get fewer connections than limits.connections says: raise the limit of open files (ulimit -n, LimitNOFILE=)", "open_files_limit", files, "connections", cfg.Limits.Connections)

@@ -56,7 +56,7 @@ func linkTable(w io.Writer, links []api.Link, partitions bool) {
 	now := time.Now()
 	row(w, "PEER", "STATE", "HEARD", "RTT", "OUT LAG", "OUT BYTES", "OUT AGE", "OUT RATE", "IN RATE", "LAST ERROR")
 	for _, l := range links {
-		row(w, l.Peer, l.State, heardText(l.Heard), seconds(l.RTT), atLeast(l.Out, figure(l.Out.LagRecords)), atLeast(l.Out, figure(l.Out.LagBytes)), atLeast(l.Out, seconds(l.Out.LagSeconds)),
+		row(w, l.Peer, l.State, heardText(l.Heard), tripText(l.RTT), atLeast(l.Out, figure(l.Out.LagRecords)), atLeast(l.Out, figure(l.Out.LagBytes)), atLeast(l.Out, seconds(l.Out.LagSeconds)),
 			rate(l.Out.BytesPerSecond), rate(l.In.BytesPerSecond), lastError(l.LastError, l.LastErrorAt, l.ConnectionSince, l.State, now))
 	}
 	if !partitions {

@@ -176,7 +176,7 @@ func linkText(w io.Writer, l api.Link) {
 	row(w, "address", l.Address)
 	row(w, "version", l.Version)
 	row(w, "heard", heardText(l.Heard))
-	row(w, "round trip", seconds(l.RTT))
+	row(w, "round trip", tripText(l.RTT))
 	row(w, "path", pathText(l.Path))
 	row(w, "correction", correctionText(l.Path))
 	row(w, "out", flowText(l.Out))
@@ -200,6 +200,19 @@ func linkText(w io.Writer, l api.Link) {
 	}
 }
 
+// tripText is a round trip in seconds; nothing while there is no connection that could
+// measure one. Between regions on one machine it is parts of a millisecond.
+func tripText(rtt float64) string {
+	if rtt <= 0 {
+		return ""
+	}
+	d := time.Duration(rtt * float64(time.Second))
+	if d < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
+
 // pathText says what is known of the path to a peer.
 func pathText(p api.LinkPath) string {
 	if p.Connections == 0 {
@@ -207,7 +220,7 @@ func pathText(p api.LinkPath) string {
 	}
 	text := fmt.Sprintf("%d of up to %d connections, %.2f %% loss, takes %s", p.Connections, max(p.ConnectionsMost, 1), 100*p.Loss, rate(p.Goodput))
 	if p.ConnectionsLost > 0 {
-		text += fmt.Sprintf("; %d further ones broke", p.ConnectionsLost)
+		text += fmt.Sprintf("; %d others broke since the start", p.ConnectionsLost)
 	}
 	if p.PaddingBytes > 0 {
 		text += fmt.Sprintf("; %s of padding sent", size(p.PaddingBytes))

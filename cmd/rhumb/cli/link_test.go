@@ -36,3 +36,12 @@ func TestLastErrorHasItsAge(t *testing.T) {
 		}
 	}
 }
+
+// TestRoundTripForPeople: no zero for what was not measured, nor for what is short.
+func TestRoundTripForPeople(t *testing.T) {
+	for rtt, want := range map[float64]string{0: "", -1: "", 0.0003: "300µs", 0.00042345: "420µs", 0.0094: "9.4ms", 0.0801234: "80ms"} {
+		if got := tripText(rtt); got != want {
+			t.Errorf("%v s: %q, want %q", rtt, got, want)
+		}
+	}
+}

@@ -103,7 +103,9 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 
 func TestRefusalsNameLineAndField(t *testing.T) {
 	for text, want := range map[string][]string{
-		minimal + "limits: [1, 2]\n":                                                                        {"line 3: has a list, and must have fields"},
+		minimal + "limits: [1, 2]\n":                                                                        {"line 3: limits: has a list, and must have fields"},
+		minimal + "log_writes: [direct]\n":                                                                  {"line 3: log_writes: has a list, and must have text"},
+		minimal + "limits:\n  link_memory: 1 MB\n":                                                          {"line 4: link_memory: \"1 MB\" is no size"},
 		minimal + "listeners: {a: b}\n":                                                                     {"has fields, and must have a list"},
 		"a: 1\nregion: {name: us\n":                                                                         {"line 2: did not find expected ',' or '}'"},
 		"region:\n   name: us\n  nmae: x\nlog: {}\n":                                                        {"line 3: did not find expected key"},

@@ -94,11 +94,32 @@ func cleanYAML(raw []byte, err error) string {
 		if before, _, ok := strings.Cut(what, " not found in type "); ok {
 			what = strings.Replace(before, "field ", "no such key: ", 1)
 		}
-		what = mistyped.ReplaceAllStringFunc(what, sayTypes)
-		out = append(out, fmt.Sprintf("line %d: %s", f.Line, what))
+		said := mistyped.ReplaceAllStringFunc(what, sayTypes)
+		if key := keyAt(raw, f.Line); key != "" && (said != what || unread.MatchString(what)) {
+			said = key + " " + said
+		}
+		out = append(out, fmt.Sprintf("line %d: %s", f.Line, said))
 	}
 	return strings.Join(out, "; ")
 }
+
+// unread is how a value of ours says that it cannot be read: of which key it does not know.
+var unread = regexp.MustCompile(`^(".*" is no (size|duration)|want a single value)`)
+
+// keyAt gives the key with which a line begins, if it begins with one.
+func keyAt(raw []byte, line int) string {
+	lines := bytes.Split(raw, []byte("\n"))
+	if line > len(lines) {
+		return ""
+	}
+	m := keyed.FindSubmatch(lines[line-1])
+	if m == nil {
+		return ""
+	}
+	return string(m[1]) + ":"
+}
+
+var keyed = regexp.MustCompile(`^[ -]*([a-z_]+):`)
 
 // mistyped is how the decoder says that a value is of another type than a key wants.
 var mistyped = regexp.MustCompile("cannot unmarshal !!([a-z]+)( `[^`]*`)? into (.+)$")
@@ -116,11 +137,11 @@ func sayTypes(text string) string {
 	switch goType := strings.TrimLeft(m[3], "*"); {
 	case strings.HasPrefix(goType, "[]"):
 		wants = "a list"
-	case goType == "string":
+	case goType == "string", strings.HasSuffix(goType, "Name"), goType == "config.Durability", goType == "config.LogWrites":
 		wants = "text"
 	case goType == "bool":
 		wants = "true or false"
-	case strings.HasPrefix(goType, "int") || strings.HasPrefix(goType, "uint"):
+	case strings.HasPrefix(goType, "int") || strings.HasPrefix(goType, "uint"), strings.HasSuffix(goType, "Number"):
 		wants = "a whole number"
 	case strings.HasPrefix(goType, "float"):
 		wants = "a number"

@@ -42,6 +42,21 @@ func (c *Config) FitMemory(limit int64) {
 	fit(&l.OffsetMemory, d.OffsetMemory, c.Groups.MaxOffsetBytes)
 }
 
+// Budgets gives what all the budgets allow together, and whether a process that may take
+// limit bytes has less, because of what the file sets: budgets keep it below its limit,
+// so those that are larger do not.
+func (c *Config) Budgets(limit int64) (sum int64, beyond bool) {
+	own := Defaults()
+	own.FitMemory(limit)
+	sum = c.Limits.budgets()
+	return sum, limit > 0 && sum > max(limit, own.Limits.budgets())
+}
+
+func (l *Limits) budgets() int64 {
+	return int64(l.RequestMemory + l.ResponseMemory + l.AppendMemory + l.TailCache + l.ReadCache + l.LinkMemory + l.LinkReceive +
+		l.CompactionKeys + l.GroupMemory + l.OffsetMemory + l.StateMemtable + l.StateCache)
+}
+
 // leastMemory is the least that a region may be given: below it, one request of the
 // default size leaves too little for everything else.
 const leastMemory = 256 << 20

@@ -22,6 +22,20 @@ func TestBudgetsFitTheMemory(t *testing.T) {
 			t.Errorf("limit %d: %+v", limit, c.Limits)
 		}
 	}
+	for limit := int64(leastMemory) / 10 * 9; limit < 4<<30; limit += 64 << 20 {
+		c := Defaults()
+		c.FitMemory(limit)
+		if sum, beyond := c.Budgets(limit); beyond {
+			t.Errorf("limit %d: defaults are beyond it, with %d", limit, sum)
+		}
+		c.Limits.RequestMemory = Bytes(limit)
+		if sum, beyond := c.Budgets(limit); !beyond || sum <= limit {
+			t.Errorf("limit %d: requests may take all of it, and the budgets, %d, are not beyond it", limit, sum)
+		}
+	}
+	if _, beyond := (&Config{Limits: Limits{LinkMemory: 1 << 40}}).Budgets(0); beyond {
+		t.Error("beyond no limit")
+	}
 	c := Defaults()
 	c.Limits.AppendMemory = 99 << 20
 	c.FitMemory(512 << 20)

@@ -56,9 +56,9 @@ func checkFree(regions []*region) error {
 		bound = append(bound, c)
 	}
 	if busy != nil {
-		busy = append(busy, errors.New("stop what uses them, or move all ports with --port-offset"))
+		return fmt.Errorf("%w\nstop what uses them, or move all ports with --port-offset", errors.Join(busy...))
 	}
-	return errors.Join(busy...)
+	return nil
 }
 
 func inUse(name rhumb.RegionName, what, addr string, err error) error {
