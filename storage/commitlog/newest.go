@@ -125,7 +125,13 @@ func (l *Log) checkNewest(heads []*head) (err error) {
 	if len(names) == 0 {
 		return nil
 	}
-	return rhumb.Errorf(rhumb.KindCorrupt, "commitlog: missing %s: the end of the log would be lost", strings.Join(names, ", "))
+	text := "commitlog: missing " + strings.Join(names, ", ")
+	for _, h := range heads {
+		if !h.started && h.name > l.newest.begun { // then those before it may be gone with right
+			text += ", unless " + h.path + " lost its beginning"
+		}
+	}
+	return rhumb.Errorf(rhumb.KindCorrupt, "%s: the end of the log would be lost", text)
 }
 
 // setNewest says which files are there from now on: newest, and begun, which is

@@ -95,6 +95,41 @@ func takeNewest(t *testing.T, disk *vfs.Mem, written uint64) {
 	l.Close()
 }
 
+// TestNewestFileCutToNothing: the file that was begun last is empty, and the one before
+// it went by itself: what is refused names the one that is there.
+func TestNewestFileCutToNothing(t *testing.T) {
+	fs := vfs.NewMem(vfs.MemConfig{})
+	cfg := Config{FS: fs, FileSize: 64 << 10}
+	l := start(t, cfg)
+	for i := range 5 {
+		l.save(&Frame{Kind: KindEntries, Shard: 1, Entries: entries(uint64(i+1), 1, strings.Repeat("x", 20<<10))})
+	}
+	files := l.Files()
+	disk := fs.CrashClone(vfs.CrashOptions{Unsynced: vfs.UnsyncedLost})
+	for _, f := range files[:len(files)-1] {
+		if err := disk.Remove(l.files.path(f.ID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := l.files.path(files[len(files)-1].ID)
+	f, err := disk.OpenReadWrite(last)
+	if err == nil {
+		err = errors.Join(f.Truncate(0), f.Sync(), f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	cfg = l.cfg
+	cfg.FS = disk
+	_, _, err = Open(cfg)
+	if rhumb.KindOf(err) != rhumb.KindCorrupt || !strings.Contains(err.Error(), "unless "+last+" lost its beginning") {
+		t.Errorf("opened with %v", err)
+	}
+}
+
 // TestNewestGolden keeps the bytes of a record.
 func TestNewestGolden(t *testing.T) {
 	const golden = "5248554d424e4557010000008766781d070000000000000009000000000000000800000000000000"
