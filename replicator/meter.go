@@ -132,9 +132,10 @@ const (
 	loadedFor   = 5 * time.Second
 	loadedTrips = 20
 	// loadedVaries is by how much the windows must have changed in that time, and loadedShare
-	// which part of that the round trip may have.
+	// which part of that the round trip may have. It is little, since others who share a full
+	// queue keep it long while these windows shrink; but their own losses show in it, too.
 	loadedVaries = 0.2
-	loadedShare  = 0.25
+	loadedShare  = 0.03
 	// loadedRate is which part of it the rate must have changed by, and loadedWindow what windows
 	// have at least: many connections with a few packets each keep a short queue full, and with it
 	// the line, whatever their windows do.
@@ -145,7 +146,8 @@ const (
 // loaded looks whether a round trip that has grown is a longer path, while there is much to
 // send. A queue that the connections fill themselves is as long as their windows: when
 // these shrink with a loss, it does, and what gets through stays the same. A path stays as
-// long as it is, and less gets through.
+// long as it is, and less gets through. So it is with a queue that others fill, too, but for
+// its length, which is never the same for long.
 type loaded struct {
 	n                int  // samples since the round trip grew
 	said             bool // the time before said that it is a path

@@ -315,12 +315,14 @@ func TestOwnQueueIsNoLongerPath(t *testing.T) {
 	for i, x := range []struct {
 		connections, queue int
 		loss               float64
-	}{{1, 100 << 10, 0}, {1, 1 << 20, .01}, {4, 32 << 10, 0}, {4, 100 << 10, .002}, {8, 100 << 10, .01}, {16, 32 << 10, .002}, {16, 1 << 20, 0}, {64, 32 << 10, .01}, {64, 100 << 10, 0}} {
+		rate               int64 // bits per second
+	}{{1, 100 << 10, 0, 8 << 20}, {1, 1 << 20, .01, 8 << 20}, {4, 32 << 10, 0, 8 << 20}, {4, 100 << 10, .002, 8 << 20}, {8, 100 << 10, .01, 8 << 20}, {16, 32 << 10, .002, 8 << 20},
+		{16, 1 << 20, 0, 8 << 20}, {64, 32 << 10, .01, 8 << 20}, {64, 100 << 10, 0, 8 << 20}, {8, 64 << 10, .002, 2 << 20}} {
 		if testing.Short() && i%4 != 2 {
-			continue // two of nine, for the race detector
+			continue // some of them, for the race detector
 		}
-		t.Run(fmt.Sprintf("%d connections, a queue of %d KiB, %g %% lost", x.connections, x.queue>>10, 100*x.loss), func(t *testing.T) {
-			inBubble(t, relay.Settings{Delay: 2 * time.Millisecond, Rate: 8 << 20, Queue: x.queue, Loss: x.loss}, usEu, func(ms *mesh) {
+		t.Run(fmt.Sprintf("%d connections, a queue of %d KiB, %g %% lost, %d Mbit per second", x.connections, x.queue>>10, 100*x.loss, x.rate>>20), func(t *testing.T) {
+			inBubble(t, relay.Settings{Delay: 2 * time.Millisecond, Rate: x.rate, Queue: x.queue, Loss: x.loss}, usEu, func(ms *mesh) {
 				ms.start()
 				us, eu := ms.nodes["us"], ms.nodes["eu"]
 				us.want(x.connections)

@@ -33,12 +33,12 @@ const (
 var sharers = [2]rhumb.RegionName{"eu", "ap"}
 
 // newSharedLine has two links behind for a time: with batches of which a part is noise, on
-// a line of 80 ms, with a queue of 50 ms, of rate bits per second. The second one has
-// nothing to send for a while.
-func newSharedLine(t *testing.T, rate int64, noise float64, d, late time.Duration) *sharedLine {
-	ms := newMesh(t, relay.Settings{Delay: 40 * time.Millisecond}, "us", "eu", "ap")
+// a line with a queue of 50 ms, of rate bits per second, on which a packet takes trip to and
+// fro. The second one has nothing to send for a while.
+func newSharedLine(t *testing.T, trip time.Duration, rate int64, noise float64, d, late time.Duration) *sharedLine {
+	ms := newMesh(t, relay.Settings{Delay: trip / 2}, "us", "eu", "ap")
 	us := ms.nodes["us"]
-	ms.net.bottleneck(us.addr, relay.Settings{Delay: 40 * time.Millisecond, Rate: rate})
+	ms.net.bottleneck(us.addr, relay.Settings{Delay: trip / 2, Rate: rate, Queue: int(rate / 8 / 20)})
 	second := rhumb.Topic{Tenant: "public", Namespace: "second", Name: "orders"}
 	ms.policy.edges = fullMesh("us", "eu")
 	for _, e := range fullMesh("us", "ap") {
@@ -118,7 +118,7 @@ func TestTwoLinksShareAFastLine(t *testing.T) {
 	for _, noise := range []float64{1, .4} {
 		t.Run(fmt.Sprintf("noise %g", noise), func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				s := newSharedLine(t, 50_000_000, noise, 100*time.Second, 0)
+				s := newSharedLine(t, 80*time.Millisecond, 50_000_000, noise, 100*time.Second, 0)
 				// Chance gives one of them a fifth more for some seconds; three times in a row it
 				// does not.
 				for try := range 3 {
@@ -146,6 +146,35 @@ func TestTwoLinksShareAFastLine(t *testing.T) {
 	}
 }
 
+// TestOthersQueueIsNoLongerPath: two links keep the queue of a line full that is many times as
+// long as the path. Each has the other's packets before its own whatever its windows do, and
+// takes that for no longer path: it would correct the queue's losses and open connections
+// without end.
+func TestOthersQueueIsNoLongerPath(t *testing.T) {
+	for i, rate := range []int64{4_000_000, 20_000_000} {
+		if testing.Short() && i != 0 {
+			continue // the other takes the same way
+		}
+		t.Run(fmt.Sprintf("%d Mbit per second", rate/1_000_000), func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				s := newSharedLine(t, 10*time.Millisecond, rate, 1, 100*time.Second, 0)
+				for range 16 {
+					s.step()
+					for _, name := range sharers {
+						c := s.us.conn(name)
+						if c == nil {
+							continue
+						}
+						if n, path := c.pool.report(); path.least > 40*time.Millisecond || n > 8 {
+							t.Fatalf("a queue that makes round trips of %s is taken for a path of %s, with %d connections to %s", path.rtt, path.least, n, name)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestFiguresOfSharedLines prints which parts of a line of 100 Mbit/s two links get that are
 // both behind: what the first got of the second in steps of 5 s, with the number of their
 // connections, and what the smaller got of the larger in half minutes and in the worst step.
@@ -159,7 +188,7 @@ func TestFiguresOfSharedLines(t *testing.T) {
 	for _, noise := range []float64{1, .4} {
 		for range *shareSeeds {
 			bubble.Test(t, func(t *testing.T) {
-				s := newSharedLine(t, rate, noise, (steps+2)*shareStep+*shareLate, *shareLate)
+				s := newSharedLine(t, 80*time.Millisecond, rate, noise, (steps+2)*shareStep+*shareLate, *shareLate)
 				var half, all [2]float64
 				worst, line := 1.0, ""
 				var halves []string
