@@ -76,13 +76,12 @@ func (r *Region) reconcileOnce(ctx context.Context, first bool) error {
 	if err := r.startPartitions(ctx, unready); err != nil {
 		return err
 	}
-	for _, t := range doomed {
-		if err := r.dropTopic(ctx, t.ID, r.shards); err != nil {
-			return err
-		}
-		if err := r.shards[0].TopicGone(ctx, t.ID); err != nil {
-			return err
-		}
+	ids := make([]rhumb.UUID, len(doomed))
+	for i, t := range doomed {
+		ids[i] = t.ID
+	}
+	if err := r.dropTopics(ctx, ids, true); err != nil {
+		return err
 	}
 	if first {
 		return r.sweep(ctx)
@@ -90,9 +89,12 @@ func (r *Region) reconcileOnce(ctx context.Context, first bool) error {
 	return nil
 }
 
-// startTogether is how many partitions are started at the same time, so that a
-// large topic, or many small ones, cost few flushes.
-const startTogether = 2048
+// How many partitions are started, and how many topics are dropped, at the same time, so
+// that a large topic, or many small ones, cost few flushes.
+const (
+	startTogether = 2048
+	dropTogether  = 512
+)
 
 // missing is a partition of a topic that has no log yet.
 type missing struct {
@@ -111,30 +113,41 @@ func (r *Region) startPartitions(ctx context.Context, topics []*shard.Topic) err
 		}
 	}
 	for chunk := range slices.Chunk(all, startTogether) {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		errs := make([]error, len(chunk))
-		var left atomic.Int64
-		left.Store(int64(len(chunk)))
-		finished := make(chan struct{})
-		for n, p := range chunk {
-			r.startPartition(p.topic, p.index, func(err error) {
-				if errs[n] = err; left.Add(-1) == 0 {
-					close(finished)
-				}
-			})
-		}
-		select {
-		case <-finished:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		if err := errors.Join(errs...); err != nil {
+		if err := awaitAll(ctx, len(chunk), func(n int, done func(error)) {
+			r.startPartition(chunk[n].topic, chunk[n].index, done)
+		}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// awaitAll begins n steps and waits until each has called its done, which it does once,
+// maybe on a shard's goroutine. It gives what failed, joined; none at all is fine.
+func awaitAll(ctx context.Context, n int, begin func(i int, done func(error))) error {
+	if n == 0 {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	errs := make([]error, n)
+	var left atomic.Int64
+	left.Store(int64(n))
+	finished := make(chan struct{})
+	for i := range n {
+		begin(i, func(err error) {
+			if errs[i] = err; left.Add(-1) == 0 {
+				close(finished)
+			}
+		})
+	}
+	select {
+	case <-finished:
+		return errors.Join(errs...)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // startPartition starts the log of a topic's partition and notes where it is. done is called once, maybe
@@ -155,12 +168,42 @@ func (r *Region) startPartition(t *shard.Topic, i int, done func(error)) {
 	})
 }
 
-func (r *Region) dropTopic(ctx context.Context, id rhumb.UUID, shards []*shard.Shard) error {
-	for _, s := range shards {
-		if _, has := s.TopicIDs()[id]; !has {
+// dropTopics removes what shards have of topics; with note, shard 0 then forgets each of
+// which nothing is left. All of a chunk are dropped before one is forgotten: a crash or an
+// error between the two leaves topics that are dropped again, which changes nothing.
+func (r *Region) dropTopics(ctx context.Context, topics []rhumb.UUID, note bool) error {
+	for chunk := range slices.Chunk(topics, dropTogether) {
+		if err := r.dropAll(ctx, chunk); err != nil {
+			return err
+		}
+		if !note {
 			continue
 		}
-		if err := s.DropTopic(ctx, id); err != nil {
+		if err := awaitAll(ctx, len(chunk), func(i int, done func(error)) { r.shards[0].TopicGone(chunk[i], done) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropAll removes what shards have of topics, from all shards at the same time.
+func (r *Region) dropAll(ctx context.Context, topics []rhumb.UUID) error {
+	type part struct {
+		of *shard.Shard
+		id rhumb.UUID
+	}
+	ids := make(map[rhumb.UUID]struct{}, len(topics))
+	for _, id := range topics {
+		ids[id] = struct{}{}
+	}
+	var parts []part
+	for _, s := range r.shards {
+		for id := range s.HeldTopics(ids) {
+			parts = append(parts, part{s, id})
+		}
+	}
+	for chunk := range slices.Chunk(parts, startTogether) {
+		if err := awaitAll(ctx, len(chunk), func(i int, done func(error)) { chunk[i].of.DropTopic(chunk[i].id, done) }); err != nil {
 			return err
 		}
 	}
@@ -171,15 +214,13 @@ func (r *Region) dropTopic(ctx context.Context, id rhumb.UUID, shards []*shard.S
 // offsets may have come after its topic was deleted. Shard 0 is asked last, since
 // it knows a topic before any other shard does.
 func (r *Region) sweep(ctx context.Context) error {
+	var left []rhumb.UUID
 	for _, s := range r.shards[1:] {
 		for id := range s.TopicIDs() {
-			if _, ok := r.shards[0].TopicByID(id); ok {
-				continue
-			}
-			if err := s.DropTopic(ctx, id); err != nil {
-				return err
+			if _, ok := r.shards[0].TopicByID(id); !ok {
+				left = append(left, id)
 			}
 		}
 	}
-	return nil
+	return r.dropTopics(ctx, left, false)
 }

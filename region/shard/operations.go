@@ -108,10 +108,10 @@ func (s *Shard) StartPartition(spec PartitionSpec, done func(rhumb.PartitionID, 
 	})
 }
 
-// DropTopic removes a topic's partitions and committed offsets from this shard.
-func (s *Shard) DropTopic(ctx context.Context, id rhumb.UUID) error {
-	_, err := s.control(ctx, &dropTopicCommand{id})
-	return err
+// DropTopic removes a topic's partitions and committed offsets from this shard. done is
+// called as for [Shard.Append].
+func (s *Shard) DropTopic(id rhumb.UUID, done func(error)) {
+	s.propose(&dropTopicCommand{id}, func(_ any, err error) { done(err) })
 }
 
 // TopicRequest says what topic to create.
@@ -182,10 +182,10 @@ func (s *Shard) PartitionReady(topic rhumb.UUID, index int32, id rhumb.Partition
 	s.propose(&partitionReadyCommand{topic, index, id, life}, func(_ any, err error) { done(err) })
 }
 
-// TopicGone notes that nothing is left of a deleted topic.
-func (s *Shard) TopicGone(ctx context.Context, id rhumb.UUID) error {
-	_, err := s.control(ctx, &topicGoneCommand{id})
-	return err
+// TopicGone notes that nothing is left of a deleted topic. done is called as for
+// [Shard.Append].
+func (s *Shard) TopicGone(id rhumb.UUID, done func(error)) {
+	s.propose(&topicGoneCommand{id}, func(_ any, err error) { done(err) })
 }
 
 // InitRegion gives the region its id. The first one stays.

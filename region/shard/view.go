@@ -346,3 +346,24 @@ func (s *Shard) TopicIDs() map[rhumb.UUID]struct{} {
 	}
 	return out
 }
+
+// HeldTopics gives those of ids that have a partition or a committed offset in this
+// shard. Its cost does not grow with the topics that are not asked for.
+func (s *Shard) HeldTopics(ids map[rhumb.UUID]struct{}) map[rhumb.UUID]struct{} {
+	s.m.mu.RLock()
+	defer s.m.mu.RUnlock()
+	out := make(map[rhumb.UUID]struct{})
+	for id := range ids {
+		if len(s.m.byTopic[id]) > 0 {
+			out[id] = struct{}{}
+		}
+	}
+	for _, g := range s.m.groups {
+		for o := range g.offsets {
+			if _, ok := ids[o.TopicID]; ok {
+				out[o.TopicID] = struct{}{}
+			}
+		}
+	}
+	return out
+}
