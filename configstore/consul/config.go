@@ -88,6 +88,10 @@ func CheckAddress(addr string) error {
 	return rhumb.Errorf(rhumb.KindInvalid, "%q must be host:port, http://host:port, https://host:port or unix:///path", addr)
 }
 
+// maxConnections bounds what one handle has open to Consul, which refuses an address with
+// more than 200 (http_max_conns_per_client). Calls beyond wait for another's end.
+const maxConnections = 48
+
 // effective is a Config with what the environment adds.
 type effective struct {
 	client  *api.Config // with HTTPClient, without a token
@@ -114,6 +118,7 @@ func (c Config) resolve() (effective, error) {
 	}
 	transport := env.Transport
 	transport.TLSClientConfig = tlsConfig
+	transport.MaxConnsPerHost, transport.MaxIdleConnsPerHost = maxConnections, maxConnections
 	if path, ok := strings.CutPrefix(a.Address, "unix://"); ok {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)

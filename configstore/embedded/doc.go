@@ -22,15 +22,20 @@
 //	killed before the rename     the old document, and a .tmp- file that nobody reads
 //	killed after the rename      the new document
 //
+// Puts of one handle that wait at the same time go under one lock, each with all of its
+// steps, and each is answered after its own.
+//
 // A watch lists the documents when it sees another token. The list waits for the
 // lock, so for the end of the put that wrote the token, or of its writer: a change
 // is seen also when its writer died right after the rename.
 //
 // # Goroutines
 //
-// None. A watch runs on the goroutine of its caller.
+// None. A watch runs on the goroutine of its caller, and one of those that put works for
+// the others that wait.
 //
 // # Lock order
 //
-// Store.mu and the flock are never held together, nor while fn of a watch runs.
+// queue.turn, then the flock, then queue.mu or Store.mu for a moment. None is held while fn
+// of a watch runs.
 package embedded

@@ -15,36 +15,8 @@ import (
 )
 
 // lockRetry is how often a put tries again for a lock that another process
-// holds. A put holds it for two flushes.
+// holds. A put holds it for two flushes, and others of its handle after it.
 const lockRetry = 2 * time.Millisecond
-
-// Put implements [configstore.Store].
-func (s *Store) Put(ctx context.Context, d configstore.Document) error {
-	if err := s.begin(ctx); err != nil {
-		return err
-	}
-	if err := configstore.CheckKey(d.Key); err != nil {
-		return err
-	}
-	lock, err := s.flock(ctx, syscall.LOCK_EX)
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-
-	stored, err := s.get(d.Key)
-	if err != nil && !errors.Is(err, configstore.ErrNotFound) {
-		return err
-	}
-	if err := configstore.CheckPut(d, stored.Version); err != nil {
-		return err
-	}
-	if err := s.replace(d); err != nil {
-		return unavailable("put "+d.Key, err)
-	}
-	s.changedHere()
-	return nil
-}
 
 // replace is the put itself, in the order that doc.go explains.
 func (s *Store) replace(d configstore.Document) error {

@@ -37,6 +37,7 @@ type Store struct {
 
 	closed chan struct{}
 	files  known // of the last list
+	puts   queue
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and made anew at each put of this handle
@@ -57,6 +58,7 @@ func Open(cfg Config) (*Store, error) {
 	s := &Store{
 		dir: cfg.Dir, poll: cfg.PollEvery, step: func(string) error { return nil },
 		changed: make(chan struct{}), closed: make(chan struct{}),
+		puts: queue{turn: make(chan struct{}, 1)},
 	}
 	if cfg.Existing {
 		_, err := os.Stat(s.path(configstore.MeshKey))
