@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"maps"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
@@ -84,16 +86,47 @@ func (f flag) set() {
 	}
 }
 
-// deleteDeleted deletes what the mesh has deleted. One topic's failure does not keep
+// deleteTogether is how many topics that the mesh has deleted are deleted here at the
+// same time. Each waits for a flush of the log, which all that wait share.
+const deleteTogether = 256
+
+// deleteDeleted deletes all that the mesh has deleted. One topic's failure does not keep
 // others.
 func (b *Broker) deleteDeleted(ctx context.Context) error {
 	var failed error
-	for _, t := range b.region.Topics() {
-		if _, err := b.deletedInMesh(ctx, &t); err != nil {
+	for _, err := range b.deletedOf(ctx, b.region.Topics()) {
+		if err != nil {
 			failed = err
 		}
 	}
 	return failed
+}
+
+// deletedOf deletes those of topics that the mesh has deleted, and gives for each of them
+// what became of it here.
+func (b *Broker) deletedOf(ctx context.Context, topics []TopicInfo) map[rhumb.Topic]error {
+	var passed []*TopicInfo
+	for i := range topics {
+		if b.cfg.Names.Document(topics[i].Topic).Deletions > topics[i].Deletions {
+			passed = append(passed, &topics[i])
+		}
+	}
+	errs := make([]error, len(passed))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(len(passed), deleteTogether) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(passed); i = next.Add(1) - 1 {
+				_, errs[i] = b.deletedInMesh(ctx, passed[i])
+			}
+		})
+	}
+	wg.Wait()
+	out := make(map[rhumb.Topic]error, len(passed))
+	for i, t := range passed {
+		out[t.Topic] = errs[i]
+	}
+	return out
 }
 
 // deletedInMesh deletes a topic here that the mesh has deleted, and reports whether
@@ -134,8 +167,9 @@ func (f *follower) topics(whole bool) []TopicInfo {
 func (f *follower) look(ctx context.Context, whole bool) (pause time.Duration) {
 	topics, logged := f.topics(whole), map[rhumb.Topic]string{}
 	defer func() { f.logged = logged }()
+	deleted := f.b.deletedOf(ctx, topics)
 	for _, t := range topics {
-		gone, err := f.b.deletedInMesh(ctx, &t)
+		err, gone := deleted[t.Topic]
 		next := retryFollow
 		if err == nil && !gone {
 			err, next = f.b.agree(ctx, &t), retryAgree

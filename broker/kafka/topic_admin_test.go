@@ -1,12 +1,14 @@
 package kafka
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -68,6 +70,66 @@ func TestManualAssignments(t *testing.T) {
 	}
 }
 
+// gathered is a region whose deletions end when so many are under way.
+type gathered struct {
+	*brokertest.Region
+	want int64
+	have atomic.Int64
+	all  chan struct{}
+}
+
+func (g *gathered) DeleteTopic(ctx context.Context, t rhumb.Topic, count uint64) error {
+	if g.have.Add(1) == g.want {
+		close(g.all)
+	}
+	select {
+	case <-g.all:
+		return g.Region.DeleteTopic(ctx, t, count)
+	case <-ctx.Done():
+		return rhumb.Errorf(rhumb.KindTimeout, "%w", context.Cause(ctx))
+	}
+}
+
+// The topics of one request are deleted at the same time, in answers of their order. What
+// has not begun when its time is over is not begun.
+func TestTopicsOfARequestAreDeletedTogether(t *testing.T) {
+	const topics = 100
+	g := &gathered{Region: brokertest.New(), want: topics, all: make(chan struct{})}
+	h := (&harness{TB: t, region: g.Region}).serve(g)
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.Version, req.TimeoutMillis = 5, 30_000
+	for i := range topics {
+		name := fmt.Sprint("t", i)
+		h.topic(name, 1, nil)
+		req.TopicNames = append(req.TopicNames, name)
+	}
+	got := ask[*kmsg.DeleteTopicsResponse](h.dial(), req).Topics
+	for i, topic := range got {
+		if *topic.Topic != req.TopicNames[i] || topic.ErrorCode != 0 {
+			t.Errorf("%d: %s, code %d", i, *topic.Topic, topic.ErrorCode)
+		}
+	}
+	if len(got) != topics || len(g.Topics()) != 0 {
+		t.Errorf("%d answers, %d topics left", len(got), len(g.Topics()))
+	}
+
+	g.want, g.all, req.TimeoutMillis, req.TopicNames = -1, make(chan struct{}), 50, nil
+	g.have.Store(0)
+	for i := range 2 * maxTogether {
+		name := fmt.Sprint("u", i)
+		h.topic(name, 1, nil)
+		req.TopicNames = append(req.TopicNames, name)
+	}
+	for i, topic := range ask[*kmsg.DeleteTopicsResponse](h.dial(), req).Topics {
+		if topic.ErrorCode != codeRequestTimedOut {
+			t.Errorf("%d: code %d", i, topic.ErrorCode)
+		}
+	}
+	if begun := g.have.Load(); begun > maxTogether {
+		t.Errorf("%d deletions were begun, those above %d after the request's time", begun, maxTogether)
+	}
+}
+
 // A name that a request has twice is answered once, with an error; what stands
 // beside it is done.
 func TestNamesThatStandTwice(t *testing.T) { both(t, namesThatStandTwice) }
@@ -110,6 +172,13 @@ func namesThatStandTwice(t *testing.T, h *harness) {
 		if got := ask[*kmsg.DeleteTopicsResponse](h.dial(), req).Topics; len(got) != 1 || got[0].ErrorCode != tc.code || (got[0].ErrorMessage == nil) != (tc.code == 0) {
 			t.Errorf("%+v: %+v, want code %d", tc.topics, got, tc.code)
 		}
+	}
+	byID := kmsg.NewDeleteTopicsRequestTopic()
+	byID.TopicID = h.create(false, newTopic("again", 1))[0].TopicID
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.Version, req.Topics = 6, []kmsg.DeleteTopicsRequestTopic{byName("again"), byID}
+	if got := ask[*kmsg.DeleteTopicsResponse](h.dial(), req).Topics; len(got) != 2 || got[0].ErrorCode != 0 || got[1].ErrorCode != codeInvalidRequest {
+		t.Errorf("by name and by id: %+v", got)
 	}
 }
 
