@@ -38,13 +38,14 @@ type Store interface {
 // Sentinels of this package. Each comes wrapped in an error with a kind and the
 // key that it is about.
 var (
-	ErrNotFound  = errors.New("configstore: no such document")              // kind not found
-	ErrConflict  = errors.New("configstore: document was changed")          // kind fenced: read it again
-	ErrClosed    = errors.New("configstore: closed")                        // kind unavailable
-	ErrWentBack  = errors.New("configstore: store went back")               // kind forbidden
-	ErrOtherMesh = errors.New("configstore: store is of another mesh")      // kind forbidden
-	ErrNoMesh    = errors.New("configstore: store holds no mesh yet")       // kind not found
-	ErrOtherData = errors.New("configstore: other data directory")          // kind forbidden: region replace
-	ErrRemoved   = errors.New("configstore: region was removed")            // kind forbidden: its number is retired
-	ErrFirst     = errors.New("configstore: a first start needs the store") // kind unavailable
+	ErrNotFound  = errors.New("configstore: no such document")                // kind not found
+	ErrConflict  = errors.New("configstore: document was changed")            // kind fenced: read it again
+	ErrClosed    = errors.New("configstore: closed")                          // kind unavailable
+	ErrWentBack  = errors.New("configstore: store went back")                 // kind forbidden
+	ErrOtherMesh = errors.New("configstore: store is of another mesh")        // kind forbidden
+	ErrNoMesh    = errors.New("configstore: store holds no mesh yet")         // kind not found
+	ErrOtherData = errors.New("configstore: other data directory")            // kind forbidden: region replace
+	ErrOthers    = errors.New("configstore: another region's data directory") // kind forbidden
+	ErrRemoved   = errors.New("configstore: region was removed")              // kind forbidden: its number is retired
+	ErrFirst     = errors.New("configstore: a first start needs the store")   // kind unavailable
 )

@@ -37,7 +37,8 @@ func (w *Writer) EnsureMesh(ctx context.Context) (Mesh, error) {
 // A region that is there keeps its number and state. Its addresses are brought up
 // to date, unless they are pinned. Its data directory must be the one that the
 // document names, if it names one: otherwise [ErrOtherData], until
-// [Writer.ReplaceRegion].
+// [Writer.ReplaceRegion]. One that the document of another region names is refused
+// ([ErrOthers]): its log is that region's.
 //
 // A name whose region was removed comes back under a new number, but only when an
 // operator says so, with [Writer.AddRegion]: a process of it, which has a data
@@ -67,7 +68,7 @@ func (w *Writer) register(ctx context.Context, r Region, seen rhumb.RegionNumber
 			}
 			ctx, cancel := w.patient(ctx)
 			defer cancel()
-			if err := w.checkRetired(ctx, r); err != nil {
+			if err := w.checkData(ctx, r, stored.DataUUID); err != nil {
 				return err
 			}
 			if stored.Version != 0 {
@@ -132,8 +133,9 @@ func removed(r *Region) error {
 		ErrRemoved, r.Name, r.Number, r.UpdatedAt.UTC().Format(time.RFC3339), r.Who(), r.Name)
 }
 
-// checkRetired refuses the data directory of a region that was removed.
-func (w *Writer) checkRetired(ctx context.Context, r Region) error {
+// checkData refuses the data directory of a region that was removed, and, but for the one
+// that the region has, that of another one.
+func (w *Writer) checkData(ctx context.Context, r Region, has rhumb.UUID) error {
 	if r.DataUUID.IsZero() {
 		return nil
 	}
@@ -146,6 +148,10 @@ func (w *Writer) checkRetired(ctx context.Context, r Region) error {
 			if o.Gone && o.DataUUID == r.DataUUID && (o.Name != r.Name || !other.Deleted) {
 				return rhumb.Errorf(rhumb.KindForbidden, "%w: data directory %s is that of region %s, number %d, which was removed from the mesh; "+
 					"start region %s with an empty data directory", ErrRemoved, r.DataUUID, o.Name, o.Number, r.Name)
+			}
+			if !o.Gone && o.DataUUID == r.DataUUID && o.Name != r.Name && has != r.DataUUID {
+				return rhumb.Errorf(rhumb.KindForbidden, "%w: data directory %s is that of region %s, number %d, and stays so for ever: "+
+					"correct data_dir or region.name in the file of region %s", ErrOthers, r.DataUUID, o.Name, o.Number, r.Name)
 			}
 		}
 	}

@@ -185,6 +185,31 @@ func TestH9RebuiltRegionIsNotTakenForTheOld(t *testing.T) {
 	a.refused(err, rhumb.KindNotFound)
 }
 
+// TestI2DirectoryOfAnotherRegionIsRefused: a file that was copied with its data_dir makes
+// no second region out of the first one's log, under a new name nor under one that was
+// registered before its first start.
+func TestI2DirectoryOfAnotherRegionIsRefused(t *testing.T) {
+	a, ctx := newAdmin(t), t.Context()
+	data := rhumb.NewUUID()
+	_, err := a.RegisterRegion(ctx, configstore.Region{Name: "us", DataUUID: data}, 0)
+	a.ok(err)
+	a.register("eu")
+	for _, name := range []rhumb.RegionName{"sa", "eu"} {
+		_, err = a.RegisterRegion(ctx, configstore.Region{Name: name, DataUUID: data}, 0)
+		a.refused(err, rhumb.KindForbidden, "that of region us, number 1", "data_dir or region.name in the file of region "+string(name))
+		if !errors.Is(err, configstore.ErrOthers) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.store.Get(ctx, configstore.RegionKey("sa")); !errors.Is(err, configstore.ErrNotFound) {
+		t.Errorf("sa is in the mesh: %v", err)
+	}
+	_, err = a.RegisterRegion(ctx, configstore.Region{Name: "us", DataUUID: data}, 0)
+	a.ok(err)
+	_, err = a.RegisterRegion(ctx, configstore.Region{Name: "eu", DataUUID: rhumb.NewUUID()}, 0)
+	a.ok(err)
+}
+
 func TestDeletionCountOnlyGrows(t *testing.T) {
 	a, ctx := newAdmin(t), t.Context()
 	topic := rhumb.Topic{Tenant: "t", Namespace: "n", Name: "x"}

@@ -86,3 +86,28 @@ func TestI2SecondProcessOnADataDirectoryIsRefused(t *testing.T) {
 	tr.Finish()
 	tr.Check(m)
 }
+
+// A new region's file that names the data of another one, since it was copied from there:
+// it is refused while that one is stopped, which goes on afterwards as it was.
+func TestI2DataDirectoryOfAnotherRegionIsRefused(t *testing.T) {
+	m := Start(t, "us", "eu")
+	m.create("us", "orders", 1)
+	sa := m.Prepare("sa")
+	m.Forget("sa")
+	m.Kill("us")
+	text, err := os.ReadFile(sa.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(sa.Config, []byte(strings.Replace(string(text), "data-sa", "data-us", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if res := Run(t, nil, "server", "--config", sa.Config); res.Code != 1 || !strings.Contains(res.Stderr, "is that of region us") || !strings.Contains(res.Stderr, "data_dir") {
+		t.Errorf("it exits with %d: %s", res.Code, res.Stderr)
+	}
+	m.Restart("us")
+	tr := m.Produce("orders", 1, 1)
+	tr.Progress(50, "us", "eu")
+	tr.Finish()
+	tr.Check(m)
+}

@@ -86,7 +86,7 @@ func (s *Server) nextStep(step string, err error) string {
 		return "" // it says it
 	case errors.Is(err, configstore.ErrOtherData):
 		return "while no region runs that could be asked, add --config-store " + s.storeFlag()
-	case errors.Is(err, configstore.ErrRemoved), errors.Is(err, consul.ErrDenied),
+	case errors.Is(err, configstore.ErrRemoved), errors.Is(err, configstore.ErrOthers), errors.Is(err, consul.ErrDenied),
 		strings.Contains(err.Error(), "runs already"), strings.Contains(err.Error(), "last good copy is damaged"):
 		return "" // they say it
 	case errors.Is(err, syscall.EADDRINUSE):

@@ -168,7 +168,7 @@ func (s *Server) followDocument(context.Context) error {
 // refusal tells a store that says no from one that does not answer.
 func refusal(err error) bool {
 	k := rhumb.KindOf(err)
-	return errors.Is(err, configstore.ErrOtherData) || errors.Is(err, configstore.ErrRemoved) || k == rhumb.KindInvalid
+	return errors.Is(err, configstore.ErrOtherData) || errors.Is(err, configstore.ErrOthers) || errors.Is(err, configstore.ErrRemoved) || k == rhumb.KindInvalid
 }
 
 // advertised gives the address that others are told, "" if there is none.
