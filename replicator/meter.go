@@ -8,7 +8,11 @@ import (
 
 const (
 	// leastKept is how long a least round trip counts: a path may get longer for good.
+	// queueKept is how long it does while all round trips are so long that they may be those
+	// of a full queue, of which trip and load could not say that it is a path: what catches
+	// up over a slow line fills its queue for longer than leastKept.
 	leastKept = 2 * time.Minute
+	queueKept = 30 * time.Minute
 	// longerTicks is how many samples in a row, with little to send, show that it did: a
 	// queue that others fill, or that was filled before, is gone by then.
 	longerTicks = 6
@@ -30,6 +34,7 @@ type meter struct {
 
 	least, before time.Duration // of this period and the one before; 0: not known
 	begun         time.Time     // of this period
+	held          time.Time     // when before was taken
 	longer        int           // samples in a row that show a longer path
 	longest       time.Duration // the least of these
 	loaded        loaded
@@ -47,9 +52,7 @@ type traffic struct{ out, in uint64 }
 // look takes a sample. blocked is for which part of the time somebody waited for the
 // path.
 func (m *meter) look(first *quic.Conn, others []*member, now time.Time, blocked float64) {
-	if m.begun.IsZero() || now.Sub(m.begun) > leastKept {
-		m.begun, m.before, m.least = now, m.least, 0
-	}
+	m.turn(now)
 	seen := make(map[*quic.Conn]packets, 1+len(others))
 	var sum time.Duration
 	var sent, lost, windows uint64
@@ -85,6 +88,23 @@ func (m *meter) look(first *quic.Conn, others []*member, now time.Time, blocked 
 	}
 }
 
+// turn begins another period when it is time.
+func (m *meter) turn(now time.Time) {
+	if !m.begun.IsZero() && now.Sub(m.begun) <= leastKept {
+		return
+	}
+	if !m.grown(m.least) || now.Sub(m.held) > queueKept {
+		m.before, m.held = m.least, now
+	}
+	m.begun, m.least = now, 0
+}
+
+// grown reports whether a round trip is that of a full queue, or of a longer path.
+func (m *meter) grown(r time.Duration) bool {
+	least := m.leastTrip()
+	return least > 0 && r >= 2*least+10*time.Millisecond
+}
+
 // hear takes how much goes over the link, over whichever of its connections.
 func (m *meter) hear(first *quic.Conn, others []*member) {
 	now := make(map[*quic.Conn]traffic, 1+len(others))
@@ -113,7 +133,7 @@ func (m *meter) trip(r time.Duration, blocked float64) {
 	if m.least == 0 || r < m.least {
 		m.least = r
 	}
-	if blocked >= quietBelow || r < 2*m.leastTrip()+10*time.Millisecond {
+	if blocked >= quietBelow || !m.grown(r) {
 		m.longer = 0
 		return
 	}
@@ -162,7 +182,7 @@ type loaded struct {
 // packets got through in a second.
 func (m *meter) load(latest, smoothed time.Duration, window uint64, rate float64, now time.Time, blocked float64) {
 	l := &m.loaded
-	if latest == 0 || latest < 2*m.leastTrip()+10*time.Millisecond {
+	if latest == 0 || !m.grown(latest) {
 		*l = loaded{}
 		return
 	}
