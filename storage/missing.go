@@ -25,7 +25,7 @@ func (s *Store) newFileCheck() (*fileCheck, error) {
 	c.Indexes = map[uint64]bool{}
 	for _, f := range s.log.Files() {
 		c.logs[f.ID] = true
-		c.Logs = append(c.Logs, settle.LogFile{ID: f.ID, Prev: f.Prev})
+		c.Logs = append(c.Logs, settle.LogFile{ID: f.ID, Prev: f.Prev, Short: f.Short})
 	}
 	var err error
 	if c.Settled, err = s.db.Files(); err != nil {
@@ -36,14 +36,18 @@ func (s *Store) newFileCheck() (*fileCheck, error) {
 	return c, err
 }
 
-// refuse gives an error that names the files which are missing.
+// refuse gives an error that names the files which are missing, or end too early.
 func (s *Store) refuse(missing []settle.Missing) error {
 	if len(missing) == 0 {
 		return nil
 	}
 	var names []string
 	for _, m := range missing {
-		names = append(names, s.path(m.Name()))
+		name := s.path(m.Name())
+		if m.Short > 0 {
+			name = fmt.Sprintf("the last %d bytes of %s", m.Short, name)
+		}
+		names = append(names, name)
 	}
 	return rhumb.Errorf(rhumb.KindCorrupt, "storage: missing %s: not deleted by retention, so data would be lost", strings.Join(names, ", "))
 }

@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/rhumbmq/rhumb/internal/bubble"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/storage/commitlog"
 	"github.com/rhumbmq/rhumb/storage/index"
 	"github.com/rhumbmq/rhumb/storage/statedb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
@@ -72,6 +75,47 @@ func TestI1MissingFilesAreRefused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestI1FilesThatEndTooEarlyAreRefused cuts settled log files short by hand: what they
+// lack is lost as with a file that is not there. A cut of padding alone is none.
+func TestI1FilesThatEndTooEarlyAreRefused(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		whole := settledDisk(t)
+		const name = "data/log/0000000000000003.log"
+		info, err := whole.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, _, err := commitlog.Open(commitlog.Config{FS: whole.CrashClone(vfs.CrashOptions{Unsynced: vfs.UnsyncedKept}), Dir: "data/log"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := l.Files()[2].Bytes // where the frames end, their padding counted
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for size, refused := range map[int64]bool{0: true, 10: true, end / 2: true, end - 8: true, end - 7: false, end: false, info.Size: false} {
+			fs := whole.CrashClone(vfs.CrashOptions{Unsynced: vfs.UnsyncedKept})
+			f, err := fs.OpenReadWrite(name)
+			if err == nil {
+				err = errors.Join(f.Truncate(size), f.Sync(), f.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // and it does not change that
+				s, err := Open(testConfig(fs))
+				if err == nil {
+					s.Kill()
+				}
+				want := fmt.Sprintf("missing the last %d bytes of %s", end-size, name)
+				if !refused && err != nil || refused && (rhumb.KindOf(err) != rhumb.KindCorrupt || !strings.Contains(err.Error(), want)) {
+					t.Errorf("I1: %d bytes of %d: open: %v", size, end, err)
+				}
+			}
+		}
+	})
 }
 
 // TestI1NewestFileIsMissedAfterAKill takes away the file that was written to when the

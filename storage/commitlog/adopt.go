@@ -61,6 +61,13 @@ func (l *Log) adoptOld(heads []*head, first uint64, rep *Report) (n int) {
 		if next.prev.File == h.name {
 			f.end, f.anyEnd = next.prev.Pos, false
 		}
+		least := int64(framesStart)
+		if !f.anyEnd {
+			least = f.end
+		}
+		if aligned(h.size) < least { // the last frame's padding need not be there
+			f.short = least - h.size
+		}
 		before := map[rhumb.ShardID]ShardState{}
 		for _, s := range h.checkpoint {
 			before[s.Shard] = s

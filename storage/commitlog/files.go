@@ -40,6 +40,9 @@ type FileInfo struct {
 	// Prev is the id of the file before it when it was begun; 0 if there was none, or if
 	// its header cannot be read.
 	Prev uint64
+	// Short is how many bytes of the end Open found cut off: the file after it says where
+	// its frames ended. 0 if none, or for files that Open read as a whole.
+	Short int64
 	// LastIndex bounds the indexes of entries and snapshots in the file that were not
 	// cancelled, by shard. A shard that is absent has none. For files that Open did not
 	// have to read, it comes from checkpoints and may be higher than what is in the file.
@@ -52,6 +55,7 @@ type logFile struct {
 	prev    uint64
 	end     int64
 	anyEnd  bool // end is the size: where the frames end is not known
+	short   int64
 	active  bool // the writer has it
 	removed bool // goes when the last pin does
 	// shared: the kernel may still send parts of it to somebody (see Log.Share), so it
@@ -306,7 +310,7 @@ func (s *fileSet) list(flushed Mark) []FileInfo {
 		if f.removed {
 			continue
 		}
-		out = append(out, FileInfo{ID: id, Prev: f.prev, Bytes: f.end, Closed: !f.active && id < flushed.File, LastIndex: maps.Clone(f.last)})
+		out = append(out, FileInfo{ID: id, Prev: f.prev, Short: f.short, Bytes: f.end, Closed: !f.active && id < flushed.File, LastIndex: maps.Clone(f.last)})
 	}
 	return out
 }

@@ -10,6 +10,8 @@ import (
 type LogFile struct {
 	ID   uint64
 	Prev uint64 // the file before it when it was begun, 0 if unknown or none
+	// Short is how many bytes its end lacks: it counts as if it were not there.
+	Short int64
 }
 
 // Files is what is there of a data directory's log and indexes, and what the state
@@ -27,7 +29,8 @@ type Files struct {
 // Missing is a file that should be there.
 type Missing struct {
 	File  uint64
-	Index bool // its index; else the log file
+	Index bool  // its index; else the log file
+	Short int64 // only so many bytes at the end of the log file are missing, if not 0
 }
 
 // Name is its name in the data directory.
@@ -80,10 +83,13 @@ func (f *Files) settled(file uint64) bool {
 // is needed. Files that have not settled are never deleted: each names the one before
 // it, and the newest that there was is known.
 func (f *Files) Missing() (missing []Missing) {
-	logs := map[uint64]bool{}
+	logs, short := map[uint64]bool{}, map[uint64]int64{} // whole ones, and others
 	newest := uint64(0)
 	for _, l := range f.Logs {
-		logs[l.ID], newest = true, max(newest, l.ID)
+		newest = max(newest, l.ID)
+		if logs[l.ID] = l.Short == 0; !logs[l.ID] {
+			short[l.ID] = l.Short
+		}
 	}
 	lost := map[uint64]bool{}
 	through := f.SettledThrough()
@@ -112,7 +118,7 @@ func (f *Files) Missing() (missing []Missing) {
 		lost[f.Newest] = true
 	}
 	for _, id := range slices.Sorted(maps.Keys(lost)) {
-		missing = append(missing, Missing{File: id})
+		missing = append(missing, Missing{File: id, Short: short[id]})
 	}
 	return missing
 }

@@ -29,6 +29,8 @@ func TestMissing(t *testing.T) {
 		{"index", Files{Logs: logs(1, 2, 3), Indexes: map[uint64]bool{1: true}, Settled: []uint64{1, 2}, Through: 2, Known: true}, []Missing{{File: 2, Index: true}}, nil},
 		{"unsettled file", Files{Logs: logs(1, 2, 4), Indexes: both, Settled: []uint64{1, 2}, Through: 2, Newest: 4, Known: true}, []Missing{{File: 3}}, nil},
 		{"newest file", Files{Logs: logs(1, 2), Indexes: both, Settled: []uint64{1, 2}, Through: 2, Newest: 3, Known: true}, []Missing{{File: 3}}, nil},
+		{"cut short", Files{Logs: []LogFile{{ID: 1, Short: 7}, {ID: 2, Prev: 1}, {ID: 3, Prev: 2}}, Indexes: both, Settled: []uint64{2}, Through: 2, Known: true}, []Missing{{File: 1, Short: 7}}, nil},
+		{"cut short and not needed", Files{Logs: []LogFile{{ID: 1, Short: 7}, {ID: 2, Prev: 1}, {ID: 3, Prev: 2}}, Indexes: map[uint64]bool{1: false, 2: true}, Settled: []uint64{2}, Through: 2, Known: true}, nil, nil},
 		{"older version", Files{Logs: logs(1, 2, 3), Indexes: both}, nil, nil},
 		{"older version, last settled file deleted", Files{Logs: logs(1, 2, 4), Indexes: both}, nil, nil},
 		{"older version, index", Files{Logs: logs(1, 2, 3), Indexes: map[uint64]bool{2: true}}, []Missing{{File: 1, Index: true}}, nil},
