@@ -17,7 +17,8 @@ type Found struct {
 
 var notFound = Found{Offset: rhumb.NoOffset, Timestamp: -1, LeaderEpoch: -1}
 
-// Earliest gives the log start, with the epoch of the record there.
+// Earliest gives the log start, with the epoch of the record there, -1 if that is damaged:
+// who reads on from there is told so by the read.
 func (b *Broker) Earliest(t *TopicInfo, partition, epoch int32) (Found, error) {
 	state, err := b.lookupState(t, partition, epoch)
 	if err != nil {
@@ -26,10 +27,12 @@ func (b *Broker) Earliest(t *TopicInfo, partition, epoch int32) (Found, error) {
 	f := Found{Offset: state.LogStart, Timestamp: -1, LeaderEpoch: state.LeaderEpoch}
 	if state.LogStart < state.End {
 		at, ok, err := b.batchAt(t.Partitions[partition].Ref, state.LogStart)
-		if err != nil {
+		switch {
+		case rhumb.KindOf(err) == rhumb.KindCorrupt:
+			f.LeaderEpoch = -1
+		case err != nil:
 			return notFound, err
-		}
-		if ok {
+		case ok:
 			f.LeaderEpoch = at.epoch
 		}
 	}

@@ -35,11 +35,15 @@ type damageSet struct {
 }
 
 // noteDamage takes note of why refs could not be read beyond the first n, if it is that
-// a file is not as it was written.
-func (s *Store) noteDamage(shard rhumb.ShardID, p rhumb.PartitionID, refs []index.Ref, n int, err error) {
+// a file is not as it was written. It gives the error for the reader: of kind corrupt
+// then, also where the file ends too early or the disk does not give it back.
+func (s *Store) noteDamage(shard rhumb.ShardID, p rhumb.PartitionID, refs []index.Ref, n int, err error) error {
 	lost := rhumb.KindOf(err) == rhumb.KindCorrupt || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EIO)
 	if !lost || n >= len(refs) || refs[n].File == 0 {
-		return
+		return err
+	}
+	if rhumb.KindOf(err) != rhumb.KindCorrupt {
+		err = rhumb.Errorf(rhumb.KindCorrupt, "%w", err)
 	}
 	file := refs[n].File
 	name := path.Join(logDir, fmt.Sprintf("%016x.log", file))
@@ -50,6 +54,7 @@ func (s *Store) noteDamage(shard rhumb.ShardID, p rhumb.PartitionID, refs []inde
 	if s.damage.add(file, d) && s.cfg.Events.Damaged != nil {
 		s.cfg.Events.Damaged(d)
 	}
+	return err
 }
 
 // add tells if the file was not known to be damaged.

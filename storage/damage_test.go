@@ -3,16 +3,18 @@ package storage
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"syscall"
 	"testing"
 	"testing/synctest"
 
 	"github.com/rhumbmq/rhumb/internal/bubble"
+	"github.com/rhumbmq/rhumb/internal/rhumb"
 	"github.com/rhumbmq/rhumb/storage/vfs"
 )
 
 // TestBadPlaceHidesNothingElse: of a settled file one byte has changed on the disk, or a
-// part of it cannot be read. Only the batch there cannot be read, whether the store
+// part of it cannot be read, or is not there any more. Only the batch there cannot be read, whether the store
 // was open or is opened again, and the store says which file it is.
 func TestBadPlaceHidesNothingElse(t *testing.T) {
 	for _, direct := range []bool{false, true} {
@@ -27,6 +29,14 @@ func testBadPlace(t *testing.T, direct bool) {
 			fs.SetHook(func(op vfs.Op) error {
 				if op.Kind == vfs.OpRead && op.Name == "data/"+file && op.Off <= at && at < op.Off+op.Len {
 					return syscall.EIO
+				}
+				return nil
+			})
+		},
+		"the end": func(_ *testing.T, fs *vfs.Mem, file string, at int64) {
+			fs.SetHook(func(op vfs.Op) error {
+				if op.Kind == vfs.OpRead && op.Name == "data/"+file && op.Off <= at && at < op.Off+op.Len {
+					return io.ErrUnexpectedEOF
 				}
 				return nil
 			})
@@ -67,8 +77,8 @@ func testBadPlace(t *testing.T, direct bool) {
 					if got, err = sh.ReadOrigin(OriginQuery{Partition: 1, Region: 1, Life: ownLife, From: 7, Limit: end, MaxBytes: 1 << 20}); err != nil || got[len(got)-1].Last() != bad.Base-1 {
 						t.Fatalf("of the origin: %d batches, %v", len(got), err)
 					}
-					if got, err := sh.Read(Query{Partition: 1, From: bad.Base, Limit: end, MaxBytes: 1 << 20}); err == nil {
-						t.Fatalf("the bad one: %d batches", len(got))
+					if got, err := sh.Read(Query{Partition: 1, From: bad.Base, Limit: end, MaxBytes: 1 << 20}); rhumb.KindOf(err) != rhumb.KindCorrupt {
+						t.Fatalf("the bad one: %d batches, %v", len(got), err)
 					}
 					readAll(t, sh, 1, bad.Last()+1, end, 1<<20)
 					if d := n.store.Health().Damaged; len(d) != 1 || d[0].File != file || d[0].Offset != bad.Base || d[0].Partition != 1 {

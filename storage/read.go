@@ -288,8 +288,7 @@ func (sh *Shard) fetchRaw(p rhumb.PartitionID, refs []index.Ref) (out []Stored, 
 		return nil, nil, err
 	}
 	if n, err := sh.fromFiles(p, refs, raw, out, sh.store.readAhead(refs, raw)); err != nil {
-		sh.store.noteDamage(sh.id, p, refs, n, err)
-		return nil, nil, err
+		return nil, nil, sh.store.noteDamage(sh.id, p, refs, n, err)
 	}
 	return out, raw, nil
 }
@@ -339,7 +338,7 @@ func (sh *Shard) untilBad(p rhumb.PartitionID, refs []index.Ref, out []Stored, n
 	if err == nil {
 		return out, nil
 	}
-	sh.store.noteDamage(sh.id, p, refs, n, err)
+	err = sh.store.noteDamage(sh.id, p, refs, n, err)
 	if n == 0 || stale(err) {
 		return nil, err
 	}

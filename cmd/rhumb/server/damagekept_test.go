@@ -2,13 +2,16 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rhumbmq/rhumb/cmd/rhumb/config"
@@ -125,5 +128,38 @@ func TestKeptDamageIsReadBack(t *testing.T) {
 		if got, ok := readDamaged(bad); ok {
 			t.Errorf("%q is read as %+v", bad, got)
 		}
+	}
+}
+
+// TestReadOfALostEndPointsToTheDisk: the end of a log file is lost while the region runs.
+// Kafka's clients get the code of damaged data, and who reads over HTTP is told how to see
+// what is damaged, not that it is a fault of the server.
+func TestReadOfALostEndPointsToTheDisk(t *testing.T) {
+	cfg := configure(t)
+	cfg.Shards = 1
+	f := start(t, cfg)
+	c := f.client(f.kafka(), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	for range 20 { // some files of the log: no start reads the first one
+		f.produce(c, "orders", strings.Repeat("x", 300<<10))
+	}
+	f.stop()
+	if err := f.end(); err != nil {
+		t.Fatal(err)
+	}
+	f = start(t, cfg) // nothing is in memory
+	files, err := filepath.Glob(filepath.Join(cfg.DataDir, "log", "*.log"))
+	if err != nil || len(files) < 3 {
+		t.Fatalf("log files %v, %v", files, err)
+	}
+	if err := os.Truncate(files[0], 0); err != nil {
+		t.Fatal(err)
+	}
+	status, body := get("http://"+f.admin()+"/admin/v1/topics/public/default/orders/partitions/0/records?from=0", "")
+	if status != http.StatusInternalServerError || !strings.Contains(body, `"corrupt"`) || !strings.Contains(body, "rhumb log verify") || strings.Contains(body, "report it") {
+		t.Errorf("over HTTP: %d %s", status, body)
+	}
+	reader := f.client(f.kafka(), kgo.ConsumeTopics("orders"), kgo.KeepRetryableFetchErrors())
+	if fetches := reader.PollFetches(f.ctx()); !errors.Is(fetches.Err(), kerr.CorruptMessage) {
+		t.Errorf("over Kafka's protocol: %v, %d records", fetches.Err(), fetches.NumRecords())
 	}
 }
