@@ -81,7 +81,8 @@ func (r *Report) Verdict() Verdict {
 	return Sound
 }
 
-// Err is why the directory could not be read at all, nil if it could.
+// Err is why the directory could not be read at all, nil if it could. It is
+// the caller's to tell: nothing is printed then.
 func (r *Report) Err() error { return r.failed }
 
 // printer writes lines and remembers the first error of the writer.
@@ -137,8 +138,7 @@ func inspect(w io.Writer, fsys vfs.FS, dir string, detail bool) (*Report, error)
 		if errors.Is(err, fs.ErrNotExist) {
 			below = hint(fsys, dir)
 		}
-		r.failed = fmt.Errorf("inspect: %s: %w%s", dir, err, below)
-		l.out.linef("%v", r.failed)
+		r.failed = fmt.Errorf("%s: %w%s", dir, err, below)
 		return r, l.out.err
 	}
 	l.out.linef("FORMAT version %d (readers from version %d), data %v, mesh %v, %d shards",

@@ -46,6 +46,16 @@ func writeDataDir(t *testing.T, dir string) {
 	}
 }
 
+// TestDirectoryThatCannotBeReadIsAnError: it is told where and as other errors are.
+func TestDirectoryThatCannotBeReadIsAnError(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "nowhere")
+	for _, do := range []string{"verify", "dump"} {
+		if out := said(t, exitUnknown, "rhumb: "+dir+": open ", "log", do, dir); out != "" {
+			t.Errorf("log %s prints %q", do, out)
+		}
+	}
+}
+
 // damage flips a bit of a record in the middle of the first log file.
 func damage(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "log", "*.log"))

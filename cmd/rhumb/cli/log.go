@@ -54,7 +54,7 @@ func logDump() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("output: %w", err)
 			}
-			return logVerdict(report.Verdict())
+			return logVerdict(c, report)
 		}}
 }
 
@@ -81,7 +81,7 @@ func logVerify() *cobra.Command {
 					return err
 				}
 			}
-			return logVerdict(report.Verdict())
+			return logVerdict(c, report)
 		}}
 	f.flags(c)
 	return c
@@ -128,12 +128,14 @@ func logJSON(dir string, r *inspect.Report) logReport {
 	return out
 }
 
-func logVerdict(v inspect.Verdict) error {
-	switch v {
+func logVerdict(c *cobra.Command, r *inspect.Report) error {
+	switch r.Verdict() {
 	case inspect.Sound:
 		return nil
 	case inspect.Damaged:
 		return &toldError{exitFailed}
+	case inspect.Unreadable:
+		fmt.Fprintf(c.ErrOrStderr(), "rhumb: %v\n", r.Err())
 	}
 	return &toldError{exitUnknown}
 }
