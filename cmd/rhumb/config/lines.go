@@ -14,43 +14,49 @@ import (
 type fieldError struct {
 	path   string
 	reason string
+	cause  string // path of a field that made it so: it may be the one in the file
 }
 
 func (e *fieldError) Error() string { return "config: " + e.path + ": " + e.reason }
 
 func refuse(path, format string, args ...any) error {
-	return &fieldError{path, fmt.Sprintf(format, args...)}
+	return &fieldError{path: path, reason: fmt.Sprintf(format, args...)}
 }
 
 // lines finds the line of a field in the file.
 type lines struct{ root yaml.Node }
 
-// locate puts the line into a refusal. A field that the file does not have is at
-// the line of what would hold it.
+// locate puts the line into a refusal. A field that the file does not have is at the
+// line of the one that caused it, else of what would hold it.
 func (l *lines) locate(err error) error {
 	var fe *fieldError
 	if !errors.As(err, &fe) {
 		return err
 	}
-	if line := l.find(fe.path); line > 0 {
+	line, is := l.find(fe.path)
+	if cause, ok := l.find(fe.cause); ok && !is {
+		line = cause
+	}
+	if line > 0 {
 		return fmt.Errorf("config: line %d: %s: %s", line, fe.path, fe.reason)
 	}
 	return err
 }
 
-func (l *lines) find(path string) int {
+// find gives the line of a field, and if it is there; else of what would hold it.
+func (l *lines) find(path string) (line int, is bool) {
 	if len(l.root.Content) == 0 {
-		return 0
+		return 0, false
 	}
 	node, line := l.root.Content[0], 0
 	for part := range strings.SplitSeq(strings.ReplaceAll(path, "[", ".["), ".") {
 		next, at := child(node, part)
 		if next == nil {
-			return line
+			return line, false
 		}
 		node, line = next, at
 	}
-	return line
+	return line, true
 }
 
 // child gives a key's value or a list's element, and the line it starts in.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -86,6 +87,14 @@ func (c *Config) checkLinks() error {
 		}
 	}
 	return nil
+}
+
+// leastIs names the fields whose value is the least of another one.
+var leastIs = map[string]string{
+	"limits.request_memory": "limits.request_bytes", "limits.response_memory": "kafka.message_max_bytes",
+	"limits.append_memory": "kafka.message_max_bytes", "limits.link_memory": "limits.link_window",
+	"limits.link_window": "kafka.message_max_bytes", "limits.link_receive": "kafka.message_max_bytes",
+	"limits.group_memory": "groups.max_bytes", "limits.offset_memory": "groups.max_offset_bytes",
 }
 
 func (c *Config) checkLimits() error {
@@ -276,6 +285,9 @@ type numberRange struct {
 }
 
 func (r numberRange) check() error {
+	if other := leastIs[r.path]; r.value < r.low && other != "" {
+		return &fieldError{path: r.path, cause: other, reason: fmt.Sprintf("must be at least what %s is, %s, not %s", other, r.text(r.low), r.text(r.value))}
+	}
 	if r.value < r.low || r.value > r.hi {
 		return refuse(r.path, "must be %s to %s, not %s", r.text(r.low), r.text(r.hi), r.text(r.value))
 	}
