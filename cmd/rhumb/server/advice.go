@@ -152,8 +152,8 @@ func (s *Server) nextOfStorage(step string, err error) string {
 	dir := shellWord(s.cfg.DataDir)
 	switch rhumb.KindOf(err) {
 	case rhumb.KindCorrupt:
-		return fmt.Sprintf("see all that is damaged with 'rhumb log verify %s'; then put a whole copy of the directory back, or to get from the other regions what they have, empty it and run '%s'",
-			dir, s.replaceCommand())
+		return fmt.Sprintf("see all that is damaged with 'rhumb log verify %s'; then put a whole copy of the directory back, or to get from the other regions what they have, empty it%s and run '%s'",
+			dir, s.butForStore(), s.replaceCommand())
 	case rhumb.KindUnsupported:
 		return "start the version of rhumb that wrote it, or a newer one"
 	case rhumb.KindForbidden:
@@ -168,6 +168,23 @@ func (s *Server) nextOfStorage(step string, err error) string {
 		return fmt.Sprintf("look at the disk and start again: what was acknowledged is recovered; if it stays so, run 'rhumb log verify %s'", dir)
 	}
 	return "correct that and start again"
+}
+
+// butForStore names what must stay when the data directory is emptied: a store in it has
+// all documents of the mesh, and the region's own.
+func (s *Server) butForStore() string {
+	files := s.cfg.ConfigStore.Embedded
+	if files == nil {
+		return ""
+	}
+	within, err := filepath.Rel(s.cfg.DataDir, files.Path)
+	if within == "." {
+		return " but for the configuration store in it"
+	}
+	if err != nil || within == ".." || strings.HasPrefix(within, ".."+string(filepath.Separator)) {
+		return ""
+	}
+	return " but for " + shellWord(within)
 }
 
 func (s *Server) replaceCommand() string {

@@ -89,7 +89,7 @@ var refusals = []struct {
 }{
 	{"state database damaged", func(t *testing.T, c *config.Config) {
 		flipIn(t, 0.1, c.DataDir, "state", "*.sst")
-	}, "rhumb region replace us --yes --config-store "},
+	}, "empty it and run 'rhumb region replace us --yes --config-store "},
 	{"state database gone", func(t *testing.T, c *config.Config) {
 		removeFirst(t, c.DataDir, "state", "*.sst")
 	}, "rhumb log verify "},
@@ -193,6 +193,29 @@ func TestRefusalsAtStartSayWhatToDo(t *testing.T) {
 				t.Errorf("it logs %s", log)
 			}
 		})
+	}
+}
+
+// TestAdviceKeepsTheStore: whoever empties the directory as told keeps a store that lies
+// in it, so that the command that follows finds the region.
+func TestAdviceKeepsTheStore(t *testing.T) {
+	cfg := configure(t)
+	cfg.ConfigStore.Embedded.Path = filepath.Join(cfg.DataDir, "config-store")
+	f := start(t, cfg)
+	f.stop()
+	if err := f.end(); err != nil {
+		t.Fatal(err)
+	}
+	flipIn(t, 0.5, cfg.DataDir, "FORMAT")
+	err := launch(t, cfg).end()
+	if want := "empty it but for config-store and run 'rhumb region replace us --yes --config-store " + storePath(&cfg) + "'"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("it says %v, want %s", err, want)
+	}
+	for store, want := range map[string]string{"/a/data/x/y": " but for x/y", "/a/data-2": "", "/a/data": " but for the configuration store in it", "/a": "", "/a/..b": "", "/a/data/..b": " but for ..b"} {
+		s := New(config.Config{DataDir: "/a/data", ConfigStore: config.ConfigStore{Embedded: &config.EmbeddedStore{Path: store}}}, Options{})
+		if got := s.butForStore(); got != want {
+			t.Errorf("store %s: %q, want %q", store, got, want)
+		}
 	}
 }
 
