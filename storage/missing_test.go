@@ -207,3 +207,37 @@ func TestI1RowsNeedTheirFile(t *testing.T) {
 		})
 	}
 }
+
+// TestStateDatabaseIsMadeAnewUntilAFileSettles: a state database that was lost is made anew
+// in the first run's directory only. With a second start another log file begins, so that
+// the first one settles, however small it is.
+func TestStateDatabaseIsMadeAnewUntilAFileSettles(t *testing.T) {
+	for starts := 1; starts <= 2; starts++ {
+		bubble.Test(t, func(t *testing.T) {
+			fs := vfs.NewMem(vfs.MemConfig{})
+			for i := range starts {
+				n := start(t, testConfig(fs))
+				d := newDriver(t, n.store.Shard(1))
+				d.produce(100, rhumb.PartitionID(i+1)) // Raft writes at each start
+				synctest.Wait()
+				n.close()
+			}
+			names, err := fs.List("data/state")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				if err := fs.Remove(filepath.Join("data/state", name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s, err := Open(testConfig(fs))
+			if err == nil {
+				s.Kill()
+			}
+			if starts == 1 && err != nil || starts == 2 && (err == nil || !strings.Contains(err.Error(), "files have settled up to entry")) {
+				t.Errorf("after %d starts: %v", starts, err)
+			}
+		})
+	}
+}
