@@ -37,6 +37,8 @@ type FetchLimits struct {
 	MaxBytes int
 	MaxWait  time.Duration
 	Budget   Budget
+	// Whole is all of Budget: a batch that is larger takes all of it. 0: as much as it needs.
+	Whole int64
 	// Reserve is for a fetch that finds nothing free in Budget: it takes up to
 	// ReserveShare bytes of it and answers with that. nil: it waits for Budget.
 	Reserve Budget
@@ -218,7 +220,17 @@ func (f *Fetch) readPart(ctx context.Context, p *fetchPart) {
 		return
 	}
 	room = int(granted)
-	batches, err := f.b.region.Read(p.ref, Query{From: p.next, Limit: state.End, MaxBytes: room, ByPlace: f.limits.ByPlace})
+	q := Query{From: p.next, Limit: state.End, MaxBytes: room, ByPlace: f.limits.ByPlace, MostFirst: max(room, mostOverdraft)}
+	batches, err := f.b.region.Read(p.ref, q)
+	if large, is := errors.AsType[*LargeBatchError](err); is {
+		from.Release(granted)
+		if granted, from = f.reserveWhole(ctx, int64(large.Size)); granted == 0 {
+			f.tight = true
+			return
+		}
+		q.MaxBytes, q.MostFirst = 1, large.Size // that batch alone
+		batches, err = f.b.region.Read(p.ref, q)
+	}
 	held := f.take(p, batches, room)
 	f.settle(from, granted, int64(held))
 	if err != nil {
@@ -251,9 +263,30 @@ func (f *Fetch) reserve(ctx context.Context, n int64) (granted int64, from Budge
 	return n, from
 }
 
-// settle gives back what was reserved and not used. A single batch may be
-// larger than what was reserved for it; that overdraft is bounded by the
-// largest batch.
+// reserveWhole takes what a batch of that size needs, for a fetch that has nothing yet and
+// nothing reserved: so many readers that take a large batch in slowly, or never, hold it
+// once, and the others wait.
+func (f *Fetch) reserveWhole(ctx context.Context, size int64) (granted int64, from Budget) {
+	if f.held+f.spare > 0 {
+		return 0, nil
+	}
+	if f.limits.Whole > 0 {
+		size = min(size, f.limits.Whole)
+	}
+	ctx, cancel := context.WithTimeout(ctx, budgetWait)
+	defer cancel()
+	if f.limits.Budget.Acquire(ctx, size) != nil {
+		return 0, nil
+	}
+	return size, f.limits.Budget
+}
+
+// mostOverdraft is what a first batch may take without having been reserved: as much as
+// topics by themselves allow for a batch, so that readers go on in the reserve.
+const mostOverdraft = 1<<20 + 8<<10
+
+// settle gives back what was reserved and not used. A single batch may be larger than
+// what was reserved for it, by mostOverdraft, or since it is larger than all of Budget.
 func (f *Fetch) settle(from Budget, reserved, used int64) {
 	kept := min(reserved, used)
 	from.Release(reserved - kept)

@@ -120,6 +120,8 @@ type (
 	PartitionState = region.PartitionState
 	// Query asks for batches.
 	Query = region.Query
+	// LargeBatchError is the error of a Query whose first batch is above its bound.
+	LargeBatchError = region.LargeBatchError
 	// Stored is a batch in a partition's log. The bytes are shared: read only.
 	Stored = region.Stored
 	// Place is where a batch lies in a file, to be sent from there.

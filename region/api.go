@@ -37,6 +37,8 @@ type (
 	OffsetsUse = shard.OffsetsUse
 	// Query asks for batches by local offset.
 	Query = shard.Query
+	// LargeBatchError is the error of a Query whose first batch is above its bound.
+	LargeBatchError = shard.LargeBatchError
 	// OriginQuery asks for batches of one origin life by origin offset.
 	OriginQuery = shard.OriginQuery
 	// Stored is a batch as it was read.

@@ -46,6 +46,19 @@ type Query struct {
 	Limit     rhumb.Offset // batches with a base offset below it
 	MaxBytes  int          // of batches with envelopes; the first batch comes in any case
 	ByPlace   bool         // give large batches that lie in files by their place
+	// MostFirst bounds the first batch, with its envelope, too: a larger one that would have
+	// to be held in memory is not read, and the error is a LargeBatchError. 0: no bound.
+	MostFirst int
+}
+
+// LargeBatchError says that a batch was not read since it is larger than Query.MostFirst.
+type LargeBatchError struct {
+	Base rhumb.Offset
+	Size int // with its envelope
+}
+
+func (e *LargeBatchError) Error() string {
+	return fmt.Sprintf("storage: the batch at %d takes %d bytes, more than is to be read at once", e.Base, e.Size)
 }
 
 // OriginQuery asks for the batches of one origin life, in its order.
@@ -67,7 +80,12 @@ var errRetry = errors.New("storage: view is out of date")
 // an empty result.
 func (sh *Shard) Read(q Query) ([]Stored, error) {
 	if !q.ByPlace {
-		return sh.readFrom(q, sh.fetch)
+		return sh.readFrom(q, func(p rhumb.PartitionID, refs []index.Ref) ([]Stored, error) {
+			if q.MostFirst > 0 && len(refs) > 0 && int(refs[0].Size) > q.MostFirst {
+				return nil, &LargeBatchError{refs[0].Base, int(refs[0].Size)}
+			}
+			return sh.fetch(p, refs)
+		})
 	}
 	got, err := sh.readFrom(q, sh.byPlace)
 	if err == nil {

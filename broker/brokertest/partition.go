@@ -149,6 +149,9 @@ func (r *Region) Read(ref rhumb.PartitionRef, q broker.Query) ([]broker.Stored, 
 		if s.Last() < max(q.From, p.start) {
 			continue
 		}
+		if size == 0 && q.MostFirst > 0 && len(s.Batch) > q.MostFirst {
+			return nil, &broker.LargeBatchError{Base: s.Base, Size: len(s.Batch)}
+		}
 		if size += len(s.Batch); size > q.MaxBytes && len(out) > 0 {
 			break
 		}

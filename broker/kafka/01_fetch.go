@@ -222,6 +222,7 @@ func (s *Server) fetchLimits(req *kmsg.FetchRequest) broker.FetchLimits {
 		MaxBytes: most,
 		MaxWait:  min(time.Duration(req.MaxWaitMillis)*time.Millisecond, maxFetchWait),
 		Budget:   s.fetches,
+		Whole:    s.cfg.FetchBudget,
 		Reserve:  s.spare,
 	}
 }

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bytes"
+	"runtime"
 	"testing"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 	"github.com/rhumbmq/rhumb/broker"
 	"github.com/rhumbmq/rhumb/broker/brokertest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
+	"github.com/rhumbmq/rhumb/storage"
 )
 
 func mustTopic(t testing.TB, name string) rhumb.Topic {
@@ -324,6 +327,50 @@ func TestP85AllOfManyPartitionsMakeProgress(t *testing.T) {
 	if len(seen) != n {
 		t.Fatalf("%d of %d partitions were served", len(seen), n)
 	}
+}
+
+// Readers that fetch one large batch and take nothing in hold it once between them, whoever
+// they are and however much they ask for: the others wait, and get it when the first are
+// gone. A small batch goes by the reserve meanwhile.
+func TestP83LargeBatchIsHeldOnce(t *testing.T) {
+	const size = 12 << 20
+	r := brokertest.Real(t, func(c *storage.Config, _ *region.Config) { c.TailCache = -1 })
+	h := (&harness{TB: t}).serve(r, func(_ *broker.Config, c *Config) { c.FetchBudget, c.FetchMaxBytes = 8<<20, 4<<20 })
+	h.topic("large", 1, map[string]string{"max.message.bytes": "16777216"})
+	h.topic("small", 1, nil)
+	h.append("large", brokertest.Batch{Times: []int64{1}, Value: make([]byte, size)})
+	h.append("small", brokertest.Batch{Times: []int64{1}, Value: make([]byte, 1000)})
+	var before, during runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var mute []*rawConn
+	for range 12 {
+		c := h.dial()
+		for range 3 { // the first of them may be answered from the file
+			c.send(fetchRequest("large", 0))
+		}
+		mute = append(mute, c)
+	}
+	waitFor(t, "fetches that wait", func() bool {
+		h.server.fetches.mu.Lock()
+		defer h.server.fetches.mu.Unlock()
+		return len(h.server.fetches.large) >= len(mute)-1
+	})
+	runtime.ReadMemStats(&during)
+	if got := during.TotalAlloc - before.TotalAlloc; got > 5*size {
+		t.Errorf("%d mute readers of a batch of %d bytes have %d bytes", len(mute), size, got)
+	}
+	c := h.dial()
+	if p := c.fetch(fetchRequest("small", 0)).Topics[0].Partitions[0]; p.ErrorCode != 0 || len(p.RecordBatches) == 0 {
+		t.Errorf("beside them: code %d, %d bytes", p.ErrorCode, len(p.RecordBatches))
+	}
+	for _, m := range mute {
+		m.nc.Close()
+	}
+	if p := c.fetch(fetchRequest("large", 0)).Topics[0].Partitions[0]; p.ErrorCode != 0 || len(p.RecordBatches) < size {
+		t.Errorf("after them: code %d, %d bytes", p.ErrorCode, len(p.RecordBatches))
+	}
+	waitFor(t, "everything given back", func() bool { return left(h.server.fetches) == 8<<20 })
 }
 
 // What all fetches together hold is bounded: a fetch that finds nothing free

@@ -60,6 +60,8 @@ type (
 	Update = storage.Update
 	// Query asks for whole batches by local offset.
 	Query = storage.Query
+	// LargeBatchError is the error of a Query whose first batch is above its bound.
+	LargeBatchError = storage.LargeBatchError
 	// OriginQuery asks for whole batches of one origin life by origin offset.
 	OriginQuery = storage.OriginQuery
 	// Stored is a batch as it was read.
