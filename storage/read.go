@@ -57,6 +57,7 @@ type LargeBatchError struct {
 	Size int // with its envelope
 }
 
+// Error implements error.
 func (e *LargeBatchError) Error() string {
 	return fmt.Sprintf("storage: the batch at %d takes %d bytes, more than is to be read at once", e.Base, e.Size)
 }

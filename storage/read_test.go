@@ -36,6 +36,6 @@ func TestMostFirst(t *testing.T) {
 		if got, err = d.sh.Read(q); err != nil || len(got) != 1 {
 			t.Errorf("a small one behind it: %d batches, %v", len(got), err)
 		}
-		n.stop()
+		n.close()
 	})
 }
