@@ -9,6 +9,7 @@ COUNT ?= 6
 BENCH ?= .
 SOAK ?= 1h
 TOPICS ?= 50000
+MANY_TOPICS ?= $(TOPICS)
 LINES ?= all
 STORED ?= 20GiB
 MEMORY ?= 1m
@@ -62,7 +63,7 @@ soak: ## two regions at 70 % of full speed for SOAK=1h, with faults of the link:
 	SOAK=$(SOAK) $(GO) test -count=1 -v -timeout 0 -run 'TestSoak$$' ./e2e/process
 
 many-topics: ## TOPICS=50000 topics in two regions: made, written, copied, idle, restarted, a record a second
-	MANY_TOPICS=$(TOPICS) $(GO) test -count=1 -v -timeout 0 -run 'TestManyTopics$$' ./e2e/process | grep -v '"level"'
+	MANY_TOPICS=$(MANY_TOPICS) $(GO) test -count=1 -v -timeout 0 -run 'TestManyTopics$$' ./e2e/process | grep -v '"level"'
 
 memory: ## regions with limits.memory of 512 MiB under every load, each for MEMORY=1m: none ever takes more
 	MEMORY=$(MEMORY) $(GO) test -count=1 -v -timeout 0 -run 'TestMemoryStaysBounded$$' ./e2e/process | grep -v '"level"'
