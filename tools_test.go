@@ -1,6 +1,7 @@
 package rhumb_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -36,6 +37,19 @@ func TestMakeHonoursManyTopics(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "MANY_TOPICS="+c.want+" ") {
 			t.Errorf("environment %q, argument %q: want %s, got %s (%v)", c.env, c.arg, c.want, out, err)
+		}
+	}
+}
+
+// Too few runs to compare are refused before anything is built.
+func TestBenchRefusesTooFewRuns(t *testing.T) {
+	for _, count := range []string{"0", "3", "many"} {
+		cmd := exec.Command("bash", "tools/bench.sh")
+		cmd.Env = append(os.Environ(), "COUNT="+count, "BASE=no-such-commit")
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out), "at least 4") {
+			t.Errorf("COUNT=%s: %v, %s", count, err, out)
 		}
 	}
 }

@@ -7,6 +7,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 GO=${GO:-go} COUNT=${COUNT:-6} BENCH=${BENCH:-.} BASE=${BASE:-HEAD~1} LIMIT=${LIMIT:-20} TIME=${TIME:-300ms}
+# Of fewer runs no difference is ever significant (p < 0.05), so that nothing could be found worse.
+if ! [[ $COUNT =~ ^[1-9][0-9]*$ ]] || [ "$COUNT" -lt 4 ]; then
+	echo "COUNT must be a number of at least 4, not '$COUNT': benchstat cannot judge fewer runs" >&2
+	exit 2
+fi
 out=$(mktemp -d)
 trap 'git worktree remove --force "$out/base" >/dev/null 2>&1 || true; rm -rf "$out"' EXIT
 git worktree add --detach "$out/base" "$BASE" >/dev/null
