@@ -26,10 +26,10 @@ type CorrectionStatus struct {
 	// queues drop and before anything is recovered.
 	Loss float64 `json:"loss"`
 	// Recovered are packets from here that the peer brought back, RecoveredHere those
-	// from the peer on this connection.
+	// from the peer that this region did, on all connections that the link had.
 	Recovered     uint64 `json:"recovered,string"`
 	RecoveredHere uint64 `json:"recovered_here,string"`
-	// ParityBytes were sent besides the packets.
+	// ParityBytes were sent besides the packets, on all of them.
 	ParityBytes uint64 `json:"parity_bytes,string"`
 }
 
@@ -78,10 +78,41 @@ func (c *conn) observe(now time.Time, m *meter) {
 	}
 	c.corrected.Observe(now, fec.Traffic{Sent: m.sent, Lost: m.lost, RTT: m.rtt, LeastRTT: m.leastTrip()})
 	n := c.corrected.Stats()
+	c.link.sums(&CorrectionStatus{Recovered: n.PeerCounts.Recovered, RecoveredHere: n.Counts.Recovered, ParityBytes: n.Sent.ParityBytes}, true)
 	if on := !n.Code.Off(); on != c.correcting {
 		c.correcting = on
 		c.m.log.Info("forward error correction of the link changed", "peer_region", c.link.name, "code", n.Code.String(), "loss", n.Loss)
 	}
+}
+
+// corrected adds up what correction did on the paths that a link had. A path's counts
+// begin anew when nobody used it for a while.
+type corrected struct {
+	recovered, recoveredHere, parityBytes growing
+}
+
+// growing is the sum of a count that may begin anew.
+type growing struct{ last, sum uint64 }
+
+func (g *growing) take(n uint64) uint64 {
+	if n < g.last {
+		g.last = 0
+	}
+	g.sum += n - g.last
+	g.last = n
+	return g.sum
+}
+
+// sums puts the link's sums in the place of the path's counts.
+func (l *link) sums(s *CorrectionStatus, connected bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := &l.corrected
+	if !connected {
+		s.Recovered, s.RecoveredHere, s.ParityBytes = g.recovered.sum, g.recoveredHere.sum, g.parityBytes.sum
+		return
+	}
+	s.Recovered, s.RecoveredHere, s.ParityBytes = g.recovered.take(s.Recovered), g.recoveredHere.take(s.RecoveredHere), g.parityBytes.take(s.ParityBytes)
 }
 
 // correction tells about it.

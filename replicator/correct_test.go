@@ -33,19 +33,36 @@ func TestI3CorrectedLinksCopyOnce(t *testing.T) {
 			c := us.link("eu").Correction
 			return c.Code == "10+3" && c.Recovered > 0 && c.ParityBytes > 0 && c.Mode == "10+3" && eu.link("us").Correction.RecoveredHere > 0
 		})
+		var had CorrectionStatus
+		grows := func(when string) {
+			c := us.link("eu").Correction
+			if c.Recovered < had.Recovered || c.RecoveredHere < had.RecoveredHere || c.ParityBytes < had.ParityBytes {
+				t.Errorf("%s: %+v, before %+v", when, c, had)
+			}
+			had = c
+		}
+		for range 50 { // so that some are lost on their way here, too
+			eu.produce(orders, 0, 2, 3000)
+		}
+		ms.until("recovered here", time.Minute, func() bool { return us.link("eu").Correction.RecoveredHere > 0 })
+		grows("first")
 		bad := ms.net.line(us.addr, eu.addr).Settings()
 		send()
 		ms.net.set(us.addr, eu.addr, relay.Settings{Cut: true})
 		ms.pass(10 * time.Second)
+		grows("while the line is cut")
 		ms.net.set(us.addr, eu.addr, bad)
 		send()
 		ms.until("copied after a cut", time.Minute, both)
+		grows("after a cut")
 		send()
 		eu.kill()
 		ms.pass(time.Second)
+		grows("while the peer is down")
 		eu.start()
 		send()
 		ms.until("copied after a restart", time.Minute, both)
+		grows("after a restart")
 	})
 }
 

@@ -30,9 +30,11 @@ type link struct {
 	stop    context.CancelCauseFunc // ends run; set when it starts
 
 	counters counters
-	state    upState
-	judging  *gate       // one connection at a time asks for the place of another
-	passes   atomic.Bool // some edge may carry lives of other logs; see mayRelay
+	// corrected is under mu.
+	corrected corrected
+	state     upState
+	judging   *gate       // one connection at a time asks for the place of another
+	passes    atomic.Bool // some edge may carry lives of other logs; see mayRelay
 
 	cameAlone atomic.Int64 // bytes of receive: batches that came alone and are not answered
 

@@ -95,6 +95,7 @@ func (l *link) figures(now time.Time) LinkStatus {
 		s.Unmade = conn.settler.unmade()
 		s.Correction = conn.correction()
 	}
+	l.sums(&s.Correction, conn != nil && conn.corrected != nil)
 	return s
 }
 

@@ -224,7 +224,7 @@ type LinkPath struct {
 
 	// Forward error correction: who decides (auto, off, or a strength such as 20+4), the
 	// strength in force, and the part of the packets from here that the path loses before
-	// it. Counts are of the path since it is known: packets from here that the peer
+	// it. Counts are of all connections that the link had: packets from here that the peer
 	// recovered, those that this region did, and bytes sent besides the packets.
 	FECMode, FEC                   string
 	FECLoss                        float64

@@ -161,12 +161,13 @@ func (c *nodeCollector) link(l Link, emit func(Metric)) {
 		{Name: "rhumb_link_connections", Help: "Open connections to the peer region.", Value: float64(l.Path.Connections)},
 		{Name: "rhumb_link_connections_lost_total", Help: "Further connections to the peer region that broke.", Value: float64(l.Path.ConnectionsLost), Counter: true},
 		{Name: "rhumb_link_loss_ratio", Help: "Part of the packets sent to the peer region that were lost.", Value: l.Path.Loss},
-		{Name: "rhumb_link_goodput_bytes", Help: "Bytes per second that the path to the peer region took.", Value: l.Path.Goodput},
+		{Name: "rhumb_link_goodput_bytes_per_second", Help: "Bytes per second, as they are sent, so after compression, that the path to the peer region took.", Value: l.Path.Goodput},
 		{Name: "rhumb_link_padding_bytes_total", Help: "Padding that was sent to warm connections to the peer region up.", Value: float64(l.Path.PaddingBytes), Counter: true},
 		{Name: "rhumb_link_fec_loss_ratio", Help: "Part of the packets sent to the peer region that its path loses, before correction.", Value: l.Path.FECLoss},
 		{Name: "rhumb_link_fec_overhead_ratio", Help: "Parity packets per packet sent to the peer region; 0 while nothing is corrected.", Value: overhead(l.Path.FEC)},
-		{Name: "rhumb_link_fec_recovered", Help: "Lost packets that the peer region recovered, of the connection's path.", Value: float64(l.Path.FECRecovered)},
-		{Name: "rhumb_link_fec_recovered_here", Help: "Lost packets of the peer region that were recovered here, of this connection.", Value: float64(l.Path.FECRecoveredHere)},
+		{Name: "rhumb_link_fec_recovered_total", Help: "Lost packets that the peer region recovered.", Value: float64(l.Path.FECRecovered), Counter: true},
+		{Name: "rhumb_link_fec_recovered_here_total", Help: "Lost packets of the peer region that were recovered here.", Value: float64(l.Path.FECRecoveredHere), Counter: true},
+		{Name: "rhumb_link_fec_parity_bytes_total", Help: "Bytes that correction sent to the peer region besides the packets.", Value: float64(l.Path.FECParityBytes), Counter: true},
 		{Name: "rhumb_link_lag_unknown_partitions", Help: "Partitions of which the peer region has not told this process what it has: while there are any, the lag outwards is a lower bound.", Value: float64(l.Out.LagUnknown)},
 	} {
 		m.Labels = []string{"peer_region", peer}

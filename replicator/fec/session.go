@@ -66,6 +66,7 @@ type path struct {
 	proven   bool      // it carries these packets, as far as is known
 	behind   Sent      // of encoders that ended
 	gone     Counts    // of reports of sessions that ended
+	came     Counts    // of what came to sessions that ended
 	had      Counts    // of reports, at the last sample
 	loss     float64   // that the adaptor last knew
 }
@@ -185,23 +186,30 @@ type Stats struct {
 	Counts     Counts
 }
 
-// Stats tells about the path that the session shares with others to the same address;
-// Counts is of this session alone.
+// Stats tells about the path that the session shares with others to the same address.
 func (s *Session) Stats() Stats {
-	s.mu.Lock()
-	c := s.decoder.counts
-	s.mu.Unlock()
 	p := s.path
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	st := Stats{Mode: p.adaptor.mode, Loss: p.loss, Sent: p.behind, PeerCounts: p.reports(), Counts: c}
+	st := Stats{Mode: p.adaptor.mode, Loss: p.loss, Sent: p.behind, PeerCounts: p.reports(), Counts: p.came}
 	if p.state == pathCorrect {
 		st.Code = p.code
 	}
 	for _, s := range p.sessions {
 		st.Sent = st.Sent.plus(s.encoder.stats)
 	}
+	sessions := slices.Clone(p.sessions)
+	p.mu.Unlock()
+	for _, s := range sessions { // never both locks
+		st.Counts = st.Counts.plus(s.counts())
+	}
 	return st
+}
+
+// counts is of what came to the session.
+func (s *Session) counts() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.decoder.counts
 }
 
 func (a Sent) plus(b Sent) Sent {

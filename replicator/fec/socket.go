@@ -118,13 +118,16 @@ func addrOf(a net.Addr) (netip.AddrPort, bool) {
 func (s *Socket) detach(n *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := n.path
+	p, came := n.path, n.counts()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n.closed {
 		return
 	}
 	n.closed = true
+	if slices.Contains(p.sessions, n) {
+		p.came = p.came.plus(came)
+	}
 	first := len(p.sessions) > 0 && p.sessions[0] == n
 	p.sessions = slices.DeleteFunc(p.sessions, func(o *Session) bool { return o == n })
 	p.behind, p.gone = p.behind.plus(n.encoder.stats), p.gone.plus(n.reported.Counts)
