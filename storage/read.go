@@ -70,6 +70,7 @@ type OriginQuery struct {
 	From      rhumb.Offset // at the origin: batches that end there or later
 	Limit     rhumb.Offset // local: batches with a base offset below it
 	MaxBytes  int
+	MostFirst int // as in Query
 }
 
 // errRetry says that a view is out of date: files settled or were deleted.
@@ -81,18 +82,23 @@ var errRetry = errors.New("storage: view is out of date")
 // an empty result.
 func (sh *Shard) Read(q Query) ([]Stored, error) {
 	if !q.ByPlace {
-		return sh.readFrom(q, func(p rhumb.PartitionID, refs []index.Ref) ([]Stored, error) {
-			if q.MostFirst > 0 && len(refs) > 0 && int(refs[0].Size) > q.MostFirst {
-				return nil, &LargeBatchError{refs[0].Base, int(refs[0].Size)}
-			}
-			return sh.fetch(p, refs)
-		})
+		return sh.readFrom(q, sh.fetchBounded(q.MostFirst))
 	}
 	got, err := sh.readFrom(q, sh.byPlace)
 	if err == nil {
 		sh.store.preparer.after(sh, q, got)
 	}
 	return got, err
+}
+
+// fetchBounded is fetch, but for a first batch of more than most bytes; 0: of any size.
+func (sh *Shard) fetchBounded(most int) getter {
+	return func(p rhumb.PartitionID, refs []index.Ref) ([]Stored, error) {
+		if most > 0 && len(refs) > 0 && int(refs[0].Size) > most {
+			return nil, &LargeBatchError{refs[0].Base, int(refs[0].Size)}
+		}
+		return sh.fetch(p, refs)
+	}
 }
 
 func (sh *Shard) readFrom(q Query, get getter) ([]Stored, error) {
@@ -131,7 +137,7 @@ func (sh *Shard) readFrom(q Query, get getter) ([]Stored, error) {
 // not come: the caller compares with the floor.
 func (sh *Shard) ReadOrigin(q OriginQuery) ([]Stored, error) {
 	src := index.Source{Region: q.Region, Life: q.Life}
-	return sh.read(q.Partition, q.MaxBytes, sh.fetch, func(v *index.View) (next func() (*index.Ref, error), err error) {
+	return sh.read(q.Partition, q.MaxBytes, sh.fetchBounded(q.MostFirst), func(v *index.View) (next func() (*index.Ref, error), err error) {
 		c, err := v.SeekOrigin(src, q.From)
 		if err != nil {
 			return nil, err

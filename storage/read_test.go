@@ -36,6 +36,10 @@ func TestMostFirst(t *testing.T) {
 		if got, err = d.sh.Read(q); err != nil || len(got) != 1 {
 			t.Errorf("a small one behind it: %d batches, %v", len(got), err)
 		}
+		origin := OriginQuery{Partition: 1, Region: 1, Life: ownLife, Limit: 9, MaxBytes: 1, MostFirst: 1000}
+		if got, err = d.sh.ReadOrigin(origin); len(got) != 0 || !errors.As(err, &large) || large.Base != 0 || large.Size < 5000 {
+			t.Errorf("by its origin: %d batches, %v", len(got), err)
+		}
 		n.close()
 	})
 }
