@@ -24,6 +24,7 @@ const (
 // Limits bound what reading the records of one batch may cost.
 type Limits struct {
 	Bytes  int64  // of expanded records that are looked at
+	Block  int64  // of a block of snappy, which is expanded as a whole; 0: as Bytes
 	Window uint64 // bytes that a zstd stream may refer back to, and so that are held for it
 }
 
@@ -38,7 +39,12 @@ type Expander struct {
 }
 
 // NewExpander makes an Expander.
-func NewExpander(l Limits) *Expander { return &Expander{limits: l} }
+func NewExpander(l Limits) *Expander {
+	if l.Block == 0 {
+		l.Block = l.Bytes
+	}
+	return &Expander{limits: l}
+}
 
 // Open gives the records of the batch at the start of b, which must not change
 // until they are closed. Errors are of kind corrupt, or too large.

@@ -74,17 +74,47 @@ func (r *Records) CopyNext(w io.Writer) (Stamp, error) {
 	return rec.Stamp, r.err
 }
 
-// Next is NextStamp with the record's content.
+// Next is NextStamp with the record's content. It takes room for all of that, which may
+// be [Limits] Bytes: records that others sent are for NextParts, unless they were looked
+// at before.
 func (r *Records) Next() (Record, error) {
 	rec := r.next(reading{whole: true})
 	return rec, r.err
 }
 
+// NextParts is NextStamp, and hands what the record has to p, in pieces.
+func (r *Records) NextParts(p Parts) (Stamp, error) {
+	rec := r.next(reading{parts: p})
+	return rec.Stamp, r.err
+}
+
+// Parts gets what a record has while it is read, in the record's order, and decides what
+// room that may take. Its methods are called as follows; after an error of the record or
+// of a method, which NextParts gives, no more.
+//
+//	Begin, Part and Write for the key, the same for the value, Headers,
+//	Part and Write for each header's key and value
+type Parts interface {
+	// Begin names the record and its size in bytes, as it states it. Of the stamp it is
+	// not known yet if there is a key. An error should have a kind.
+	Begin(s Stamp, size int64) error
+	// Headers gives the number of headers, as stated. An error should have a kind.
+	Headers(n int64) error
+	// Part gives the length of the part that follows, -1 for null, which is never more than
+	// the record's size. A header whose key is null is refused behind it.
+	Part(length int64)
+	// Write gets the bytes of the part, in any number of pieces, which are valid only until
+	// it returns.
+	io.Writer
+}
+
 // reading says what is wanted of a record: its parts, which need room, or to have its
-// key or all of it written somewhere.
+// key, or all of it, or its parts, handed to somebody.
 type reading struct {
 	whole    bool
 	key, raw io.Writer
+	parts    Parts
+	size     int64 // of the record
 }
 
 func (r *Records) next(how reading) Record {
@@ -114,6 +144,7 @@ func (r *Records) next(how reading) Record {
 		r.tee = how.raw
 	}
 	raw := r.buf[r.at:]
+	how.size = size
 	rec := r.body(how)
 	r.tee = nil
 	if how.whole && r.err == nil {
@@ -154,19 +185,25 @@ func (r *Records) body(how reading) (rec Record) {
 	if r.header.Attributes&AttrLogAppendTime != 0 {
 		rec.Timestamp = r.header.MaxTimestamp // one time for the whole batch
 	}
-	rec.Key = r.key(how.key)
-	rec.Value = r.part()
+	if how.parts != nil && r.err == nil {
+		r.err = how.parts.Begin(rec.Stamp, how.size)
+	}
+	rec.Key = r.key(how)
+	rec.Value = r.part(how.parts)
 	rec.HasKey = rec.Key != nil
 	count := r.short()
 	if count < 0 && r.err == nil {
 		r.err = errors.New("negative number of headers")
 	}
+	if how.parts != nil && r.err == nil {
+		r.err = how.parts.Headers(count)
+	}
 	from := r.at
 	for n := count; n > 0 && r.err == nil; n-- {
-		if r.part() == nil && r.err == nil {
+		if r.part(how.parts) == nil && r.err == nil {
 			r.err = errors.New("header without a key")
 		}
-		r.part()
+		r.part(how.parts)
 	}
 	if r.err == nil && r.rest != 0 {
 		r.err = errors.New("bytes left over")
@@ -177,18 +214,24 @@ func (r *Records) body(how reading) (rec Record) {
 	return rec
 }
 
-// key reads the key, and writes it to w unless that is nil.
-func (r *Records) key(w io.Writer) []byte {
+// key reads the key, and hands it to who wants it.
+func (r *Records) key(how reading) []byte {
+	if how.key == nil {
+		return r.part(how.parts)
+	}
 	n := r.short()
 	if n < 0 || r.err != nil {
 		return nil
 	}
-	if w == nil {
-		return r.skip(n)
-	}
+	return r.skipTo(how.key, n)
+}
+
+// skipTo is skip, and writes the bytes to w.
+func (r *Records) skipTo(w io.Writer, n int64) []byte {
 	r.tee = w
-	defer func() { r.tee = nil }()
-	return r.skip(n)
+	part := r.skip(n)
+	r.tee = nil
+	return part
 }
 
 // passed writes the bytes that were read last to who wants them.
@@ -198,13 +241,24 @@ func (r *Records) passed(b []byte) {
 	}
 }
 
-// part reads a length and skips that many bytes; nil is null.
-func (r *Records) part() []byte {
+// part reads a length and passes that many bytes, to p if that is not nil; nil is null.
+func (r *Records) part(p Parts) []byte {
 	n := r.short()
-	if n < 0 || r.err != nil {
+	switch {
+	case r.err != nil:
 		return nil
+	case p == nil && n < 0:
+		return nil
+	case p == nil:
+		return r.skip(n)
+	case n < 0:
+		p.Part(-1)
+		return nil
+	case n > r.rest:
+		return r.skip(n) // which says so
 	}
-	return r.skip(n)
+	p.Part(n)
+	return r.skipTo(p, n)
 }
 
 // skip passes n bytes of the record. It gives them if they are in the window.

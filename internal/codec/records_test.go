@@ -211,7 +211,7 @@ func TestBubblesShareNothing(t *testing.T) {
 	}
 }
 
-// FuzzRecords: whatever the records are, reading them ends, and stamps tell the
+// FuzzRecords: whatever the records are, reading them ends, and stamps and parts tell the
 // same as whole records.
 func FuzzRecords(f *testing.F) {
 	batch := codec.BuildBatch(codec.NoSender, someRecords()[:3])
@@ -234,8 +234,24 @@ func FuzzRecords(f *testing.F) {
 			return
 		}
 		defer r.Close()
+		byParts, openErr := x.Open(b)
+		if openErr != nil {
+			t.Fatalf("opened once, not again: %v", openErr)
+		}
+		defer byParts.Close()
+		_ = codec.LargestBlock(b)
 		for i := 0; ; i++ {
 			rec, err2 := r.Next()
+			var g gathered
+			s, err3 := byParts.NextParts(&g)
+			if (err2 == nil) != (err3 == nil) || err2 == io.EOF != (err3 == io.EOF) || rhumb.KindOf(err2) != rhumb.KindOf(err3) {
+				t.Fatalf("record %d: %v, by its parts %v", i, err2, err3)
+			}
+			if err2 == nil {
+				if err := sameParts(&g, s, rec); err != nil {
+					t.Fatalf("record %d, by its parts: %v", i, err)
+				}
+			}
 			if err2 == io.EOF && err == nil && i == len(brief) {
 				return
 			}

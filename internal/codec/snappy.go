@@ -22,13 +22,42 @@ const xerialHeader = 16
 func (r *Records) expandSnappy(b []byte) (err error) {
 	d := &r.decoders
 	if len(b) >= xerialHeader && bytes.HasPrefix(b, xerialMagic) {
-		d.xerial.src, d.xerial.limit = b[xerialHeader:], r.from.limits.Bytes
+		d.xerial.src, d.xerial.limit = b[xerialHeader:], r.from.limits.Block
 		r.src = &d.xerial
 		return nil
 	}
-	d.block, err = snappyBlock(d.block, b, r.from.limits.Bytes)
+	d.block, err = snappyBlock(d.block, b, r.from.limits.Block)
 	r.buf = d.block
 	return err
+}
+
+// LargestBlock gives the bytes that opening the batch at the start of b takes beside
+// windows: those of its largest block of snappy, which is expanded as a whole. 0: it has
+// none, or none that could be right.
+func LargestBlock(b []byte) (most int64) {
+	h, err := ParseBatch(b)
+	if err != nil || h.Attributes&AttrCodecMask != CodecSnappy {
+		return 0
+	}
+	look := func(block []byte) {
+		if n, err := s2.DecodedLen(block); err == nil && n <= snappyRatio*len(block) {
+			most = max(most, int64(n))
+		}
+	}
+	b = b[BatchHeaderSize:h.Size]
+	if len(b) < xerialHeader || !bytes.HasPrefix(b, xerialMagic) {
+		look(b)
+		return most
+	}
+	for b = b[xerialHeader:]; len(b) >= 4; {
+		n := binary.BigEndian.Uint32(b)
+		if uint64(n) > uint64(len(b)-4) {
+			break
+		}
+		look(b[4 : 4+n])
+		b = b[4+n:]
+	}
+	return most
 }
 
 // snappyRatio bounds what a snappy block expands to: its longest copy makes 64
