@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/internal/rhumb"
+	"github.com/rhumbmq/rhumb/region"
 )
 
 // Topics is what the API needs of the region's topics. Errors carry kinds.
@@ -56,13 +57,23 @@ type Logs interface {
 	// Gaps gives a partition's gap records, oldest first.
 	Gaps(rhumb.PartitionRef) []Gap
 	// Read gives whole batches in the order of the log: the first one ends at or
-	// after from. The bytes of all but the first stay within maxBytes. It reads
-	// up to the log's end; at the end it gives none and no error.
-	Read(ref rhumb.PartitionRef, from rhumb.Offset, maxBytes int) ([]Batch, error)
-	// Seek gives the first stored batch of an origin life that ends at or after
-	// the origin offset from, false if the index knows of none.
-	Seek(ref rhumb.PartitionRef, region rhumb.RegionNumber, life rhumb.Life, from rhumb.Offset) (Batch, bool, error)
+	// after from. The bytes of all but the first stay within room.Bytes. It reads
+	// up to the log's end; at the end it gives none and no error. If the first one
+	// has more than room.First bytes nothing is read, and the error is a LargeBatchError.
+	Read(ref rhumb.PartitionRef, from rhumb.Offset, room ReadRoom) ([]Batch, error)
+	// Seek gives the local offset of the first stored batch of an origin life that ends at
+	// or after the origin offset from, or one before it; false if the index knows of none.
+	Seek(ref rhumb.PartitionRef, region rhumb.RegionNumber, life rhumb.Life, from rhumb.Offset) (rhumb.Offset, bool, error)
 }
+
+// ReadRoom is what one read may take, in bytes.
+type ReadRoom struct {
+	Bytes int // of all batches but the first
+	First int // of the first one, 0: whatever it has
+}
+
+// LargeBatchError is the error of a read whose first batch has more bytes than it may have.
+type LargeBatchError = region.LargeBatchError
 
 // Data is what the API needs to write and to follow partitions.
 type Data interface {

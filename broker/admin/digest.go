@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -109,17 +110,18 @@ type digester struct {
 
 	start rhumb.Offset // of the log, when it was looked at last
 	done  api.DigestEnd
+	alone *holding // while a batch is in memory that is large, or expands to much at once
 }
 
 func (d *digester) run(at rhumb.Offset) error {
 	d.start = at
 	if d.q.Seek {
-		b, found, err := d.s.cfg.Logs.Seek(d.ref, d.q.Region, d.q.Life, d.q.From)
+		base, found, err := d.s.cfg.Logs.Seek(d.ref, d.q.Region, d.q.Life, d.q.From)
 		if err != nil {
 			return err
 		}
 		if found { // else the index knows of none, which the log may know better
-			at = max(at, b.Base)
+			at = max(at, base)
 		}
 	}
 	progress := &recorder{ResponseWriter: d.w}
@@ -127,27 +129,59 @@ func (d *digester) run(at rhumb.Offset) error {
 		if d.r.Context().Err() != nil || d.s.stopping.Err() != nil {
 			return rhumb.Errorf(rhumb.KindUnavailable, "the server stops")
 		}
-		batches, err := d.s.cfg.Logs.Read(d.ref, at, readBytes)
-		if rhumb.KindOf(err) == rhumb.KindOutOfRange {
-			at, err = d.afterTrim(at)
-		}
+		next, err := d.step(at)
 		if err != nil {
 			return err
 		}
-		if len(batches) == 0 {
+		if next == at {
 			break
 		}
-		for _, b := range batches {
-			next, err := d.batch(b)
-			if err != nil {
-				return err
-			}
-			at = max(at+1, next)
-		}
+		at = next
 		progress.extend(writeTimeout)
 	}
 	d.done.LogEnd = at
 	return d.out.Encode(api.DigestLine{End: &d.done})
+}
+
+// step writes the lines of one read, and gives the offset to go on at; the same if
+// nothing more is there.
+func (d *digester) step(at rhumb.Offset) (rhumb.Offset, error) {
+	defer func() {
+		if d.alone != nil {
+			d.alone.release()
+			d.alone = nil
+		}
+	}()
+	batches, err := d.s.cfg.Logs.Read(d.ref, at, ReadRoom{Bytes: readBytes, First: maxConsumeBytes})
+	if _, large := errors.AsType[*LargeBatchError](err); large {
+		if err := d.beAlone(); err != nil {
+			return at, err
+		}
+		batches, err = d.s.cfg.Logs.Read(d.ref, at, ReadRoom{Bytes: 1}) // that batch and nothing else
+	}
+	if rhumb.KindOf(err) == rhumb.KindOutOfRange {
+		return d.afterTrim(at)
+	}
+	if err != nil {
+		return at, err
+	}
+	for _, b := range batches {
+		next, err := d.batch(b)
+		if err != nil {
+			return at, err
+		}
+		at = max(at+1, next)
+	}
+	return at, nil
+}
+
+// beAlone waits until no other call has a large batch in memory. Batches that this one
+// reads may be large then until its step ends.
+func (d *digester) beAlone() (err error) {
+	if d.alone == nil {
+		d.alone, err = d.s.holdAlone(d.r)
+	}
+	return err
 }
 
 // afterTrim goes on at the log's new start if retention overtook the walk.
@@ -182,41 +216,50 @@ func (d *digester) batch(b Batch) (next rhumb.Offset, err error) {
 	if crc != h.CRC {
 		line.Broken = fmt.Sprintf("CRC of its bytes is %08x, it states %08x", crc, h.CRC)
 	}
-	if b.Base < d.start && line.Broken == "" {
-		_ = d.s.eachRecord(b.Bytes, func(rec codec.Record) error { // whether they can be read is told with Records
-			if b.Base+rhumb.Offset(rec.Delta) < d.start {
-				line.Dropped++
-			}
-			return nil
-		})
-	}
-	if !d.q.Records || line.Broken != "" {
-		return next, d.out.Encode(api.DigestLine{Batch: &line})
-	}
-	return next, d.records(b, line)
-}
-
-// records writes a batch's line and those of its records that are asked for.
-func (d *digester) records(b Batch, line api.DigestBatch) error {
-	var lines []api.DigestRecord
-	err := d.s.eachRecord(b.Bytes, func(rec codec.Record) error {
-		at := b.First + rhumb.Offset(rec.Delta)
-		if at >= d.q.From && at <= d.q.To {
-			lines = append(lines, api.DigestRecord{Offset: at, Hash: hex64(hashRecord(rec)),
-				Dropped: b.Base+rhumb.Offset(rec.Delta) < d.start})
+	if line.Broken == "" && (d.q.Records || b.Base < d.start) {
+		if err := d.look(b, &line); err != nil {
+			return 0, err
 		}
-		return nil
-	})
-	if err != nil {
-		line.Broken, lines = err.Error(), nil
 	}
 	if err := d.out.Encode(api.DigestLine{Batch: &line}); err != nil {
-		return err
+		return 0, err
 	}
-	for i := range lines {
-		if err := d.out.Encode(api.DigestLine{Record: &lines[i]}); err != nil {
+	if !d.q.Records || line.Broken != "" {
+		return next, nil
+	}
+	return next, d.records(b)
+}
+
+// look counts the records of a batch that the log's start has dropped, and says in its line
+// why its records cannot be read, if they are asked for. It goes before their lines,
+// which could be millions: they are made while the records are read again.
+func (d *digester) look(b Batch, line *api.DigestBatch) error {
+	if codec.LargestBlock(b.Bytes) > maxConsumeBytes {
+		if err := d.beAlone(); err != nil {
 			return err
 		}
 	}
+	err := d.s.eachRecord(b.Bytes, nobody{}, func(s codec.Stamp) error {
+		if b.Base+rhumb.Offset(s.Delta) < d.start {
+			line.Dropped++
+		}
+		return nil
+	})
+	if err != nil && d.q.Records {
+		line.Broken = err.Error()
+	}
 	return nil
+}
+
+// records writes the lines of those of a batch's records that are asked for.
+func (d *digester) records(b Batch) error {
+	h := &hasher{}
+	return d.s.eachRecord(b.Bytes, h, func(s codec.Stamp) error {
+		at := b.First + rhumb.Offset(s.Delta)
+		if at < d.q.From || at > d.q.To {
+			return nil
+		}
+		return d.out.Encode(api.DigestLine{Record: &api.DigestRecord{Offset: at, Hash: hex64(h.sum.Sum64()),
+			Dropped: b.Base+rhumb.Offset(s.Delta) < d.start}})
+	})
 }

@@ -20,8 +20,16 @@
 // GET …/digest streams one JSON line per stored batch of one origin life. It is
 // what "rhumb verify" compares, so it trusts little: unless asked to seek it reads the
 // log itself from its start in the log's order, not the index of origins, and
-// computes every checksum from the bytes. It holds one read (1 MiB, or one larger
-// batch) at a time.
+// computes every checksum from the bytes. It holds one read (1 MiB, or one
+// batch of up to 4 MiB) at a time, and a codec's window: records are summed up while they
+// go by in pieces.
+//
+// # What is large
+//
+// A batch of some kilobytes may have records of hundreds of megabytes. Calls look at a
+// record's size before they take room for it. A batch, a block of snappy or a record to
+// show of more than 4 MiB is in memory one at a time, of all calls; what waits for that
+// holds nothing meanwhile, and is unavailable after 30 s.
 //
 // # Goroutines
 //

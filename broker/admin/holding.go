@@ -14,8 +14,9 @@ import (
 // memory at the same time, of all calls together. Up to maxConcurrent calls may be
 // answered at once; without this they could hold gigabytes.
 type holding struct {
-	s *Server
-	n int64
+	s     *Server
+	n     int64
+	alone bool // it is the one call that may hold what is large, instead
 }
 
 // hold waits until n bytes more may be held, in the order of asking. It gives up as
@@ -33,10 +34,28 @@ func (s *Server) hold(r *http.Request, n int64) (*holding, error) {
 		}
 		return nil, err
 	}
-	return &holding{s, n}, nil
+	return &holding{s: s, n: n}, nil
 }
 
-// shrink gives back what is more than n.
+// holdAlone waits as hold does, until no other call has a record or a batch of more than
+// maxConsumeBytes in memory. Who waits holds nothing else, so nobody waits in a circle, and
+// those who ask for little go on.
+func (s *Server) holdAlone(r *http.Request) (*holding, error) {
+	ctx, cancel := s.untilStop(r, holdTimeout)
+	defer cancel()
+	select {
+	case s.alone <- struct{}{}:
+		return &holding{s: s, alone: true}, nil
+	case <-ctx.Done():
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, rhumb.Errorf(rhumb.KindUnavailable, "records and batches of more than %d bytes are read one at a time, and other calls have read such ones for %s: try again",
+			maxConsumeBytes, holdTimeout)
+	}
+	return nil, rhumb.Errorf(rhumb.KindUnavailable, "the call ends: %w", ctx.Err())
+}
+
+// shrink gives back what is more than n. Who is alone stays so.
 func (h *holding) shrink(n int64) {
 	if n < h.n {
 		h.s.held.Release(h.n - n)
@@ -44,7 +63,14 @@ func (h *holding) shrink(n int64) {
 	}
 }
 
-func (h *holding) release() { h.shrink(0) }
+// release gives back all of it. It may be called again.
+func (h *holding) release() {
+	h.shrink(0)
+	if h.alone {
+		h.alone = false
+		<-h.s.alone
+	}
+}
 
 // holdBody holds the body of a call that may be large; nil for one that is not. A body
 // that does not say how long it is counts as the longest.

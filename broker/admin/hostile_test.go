@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rhumbmq/rhumb/broker/admin"
+	"github.com/rhumbmq/rhumb/broker/admin/admintest"
 	"github.com/rhumbmq/rhumb/internal/bubble"
 )
 
@@ -65,8 +66,10 @@ func closed(c net.Conn) bool {
 }
 
 // running serves an API on pipes in a bubble.
-func running(t *testing.T) *pipes {
-	cfg := sample(t).Config()
+func running(t *testing.T) *pipes { return runningOn(t, sample(t)) }
+
+func runningOn(t *testing.T, r *admintest.Region) *pipes {
+	cfg := r.Config()
 	cfg.Tokens = tokens(t)
 	s, l := newServer(t, cfg), newPipes()
 	ctx, stop := context.WithCancel(t.Context())

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -82,8 +83,8 @@ func (l Live) Gaps(ref rhumb.PartitionRef) []Gap {
 }
 
 // Read gives whole batches from an offset on.
-func (l Live) Read(ref rhumb.PartitionRef, from rhumb.Offset, maxBytes int) ([]Batch, error) {
-	stored, err := l.Region.Read(ref, region.Query{From: from, Limit: math.MaxInt64, MaxBytes: maxBytes})
+func (l Live) Read(ref rhumb.PartitionRef, from rhumb.Offset, room ReadRoom) ([]Batch, error) {
+	stored, err := l.Region.Read(ref, region.Query{From: from, Limit: math.MaxInt64, MaxBytes: room.Bytes, MostFirst: room.First})
 	if err != nil {
 		return nil, err
 	}
@@ -94,13 +95,17 @@ func (l Live) Read(ref rhumb.PartitionRef, from rhumb.Offset, maxBytes int) ([]B
 	return out, nil
 }
 
-// Seek finds the first batch of an origin life that ends at or after from.
-func (l Live) Seek(ref rhumb.PartitionRef, number rhumb.RegionNumber, life rhumb.Life, from rhumb.Offset) (Batch, bool, error) {
-	stored, err := l.Region.ReadOrigin(ref, region.OriginQuery{Region: number, Life: life, From: from, Limit: math.MaxInt64, MaxBytes: 1})
-	if err != nil || len(stored) == 0 {
-		return Batch{}, false, err
+// Seek finds the first batch of an origin life that ends at or after from. It does not
+// read it: only where it lies counts, and it may be large.
+func (l Live) Seek(ref rhumb.PartitionRef, number rhumb.RegionNumber, life rhumb.Life, from rhumb.Offset) (rhumb.Offset, bool, error) {
+	stored, err := l.Region.ReadOrigin(ref, region.OriginQuery{Region: number, Life: life, From: from, Limit: math.MaxInt64, MaxBytes: 1, MostFirst: 1})
+	if large, is := errors.AsType[*LargeBatchError](err); is {
+		return large.Base, true, nil
 	}
-	return liveBatch(stored[0]), true, nil
+	if err != nil || len(stored) == 0 {
+		return 0, false, err
+	}
+	return stored[0].Base, true, nil
 }
 
 func liveBatch(s region.Stored) Batch {

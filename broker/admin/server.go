@@ -27,6 +27,7 @@ type Server struct {
 	slots    chan struct{}       // requests being answered, at most maxConcurrent
 	digests  chan struct{}       // digest streams, at most maxDigests
 	held     *semaphore.Weighted // of maxHeld bytes
+	alone    chan struct{}       // the call that has a record or a batch above maxConsumeBytes in memory
 	failed   failures            // wrong tokens by address
 
 	// stopping ends when Close or Run stops the server, so that streams and long
@@ -55,6 +56,7 @@ func New(cfg Config) (*Server, error) {
 		slots:    make(chan struct{}, maxConcurrent),
 		digests:  make(chan struct{}, maxDigests),
 		held:     semaphore.NewWeighted(maxHeld),
+		alone:    make(chan struct{}, 1),
 		expander: codec.NewExpander(recordLimits),
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())

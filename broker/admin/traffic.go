@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"net/url"
@@ -167,17 +166,12 @@ func (s *Server) consume(r *http.Request) (any, error) {
 			return nil, rhumb.Errorf(rhumb.KindNotFound, "topic %s was deleted meanwhile", t.Name.Short())
 		}
 	}
-	held, err := s.hold(r, maxConsumeBytes)
+	c := collector{server: s, topic: t.Name, max: q.max, name: s.namer(), partition: n, from: from, limit: st.Flushed,
+		list: api.RecordList{Records: []api.Record{}, Next: from, End: st.Flushed}}
+	held, err := c.gather(r, p.Ref)
 	if err != nil {
 		return nil, err
 	}
-	c := collector{server: s, max: q.max, name: s.namer(), partition: n, from: from, limit: st.Flushed,
-		list: api.RecordList{Records: []api.Record{}, Next: from, End: st.Flushed}}
-	if err := c.collect(p.Ref); err != nil {
-		held.release()
-		return nil, err
-	}
-	held.shrink(int64(c.bytes) + int64(len(c.list.Records))*recordRoom)
 	return heldRecords{c.list, held}, nil
 }
 
@@ -220,78 +214,4 @@ func (q consumeQuery) start(st State) rhumb.Offset {
 		return st.Flushed
 	}
 	return st.LogStart
-}
-
-// collector gathers records for one answer until it is large enough.
-type collector struct {
-	server    *Server
-	max       int
-	name      func(rhumb.RegionNumber) rhumb.RegionName
-	partition int32
-	from      rhumb.Offset
-	limit     rhumb.Offset // flushed end: nothing behind it is shown
-	bytes     int
-	full      bool
-	list      api.RecordList
-	err       error
-}
-
-// errFull ends the walk over a batch.
-var errFull = rhumb.Errorf(rhumb.KindTooLarge, "the answer is full")
-
-// collect reads a partition until the answer is full or nothing more is there.
-func (c *collector) collect(p rhumb.PartitionRef) error {
-	for !c.full && c.list.Next < c.limit {
-		batches, err := c.server.cfg.Logs.Read(p, c.list.Next, readBytes)
-		if err != nil {
-			return err
-		}
-		if !c.take(batches) {
-			break
-		}
-	}
-	return c.err
-}
-
-// take adds the records of batches; false means that there is no more to read.
-func (c *collector) take(batches []Batch) bool {
-	for _, b := range batches {
-		if b.Base >= c.limit || c.full || c.err != nil {
-			return false
-		}
-		h, err := codec.ParseBatch(b.Bytes)
-		if err == nil && h.Attributes&codec.AttrControl == 0 {
-			err = c.server.eachRecord(b.Bytes, func(rec codec.Record) error { return c.add(b, rec) })
-		}
-		if err == errFull {
-			return false
-		}
-		if err != nil {
-			c.err = rhumb.Errorf(rhumb.KindCorrupt, "offset %d: %w", b.Base, err)
-			return false
-		}
-		c.list.Next = max(c.list.Next, b.Base+rhumb.Offset(h.LastOffsetDelta)+1)
-	}
-	return len(batches) > 0
-}
-
-func (c *collector) add(b Batch, rec codec.Record) error {
-	at := b.Base + rhumb.Offset(rec.Delta)
-	if at < c.from {
-		return nil
-	}
-	size := len(rec.Key) + len(rec.Value)
-	if len(c.list.Records) >= c.max || len(c.list.Records) > 0 && c.bytes+size > maxConsumeBytes {
-		c.full, c.list.Next = true, at
-		return errFull
-	}
-	c.bytes += size
-	out := api.Record{Partition: c.partition, Offset: at, Timestamp: rec.Timestamp,
-		Key: bytes.Clone(rec.Key), Value: bytes.Clone(rec.Value), Headers: []api.Header{},
-		Origin: api.RecordOrigin{Region: b.Region, RegionName: c.name(b.Region), Life: b.Life, Offset: b.First + rhumb.Offset(rec.Delta)}}
-	for key, value := range rec.Headers.All() {
-		out.Headers = append(out.Headers, api.Header{Key: string(key), Value: bytes.Clone(value)})
-	}
-	c.list.Records = append(c.list.Records, out)
-	return nil
 }

@@ -290,7 +290,7 @@ func (r *Region) Gaps(ref rhumb.PartitionRef) []admin.Gap {
 }
 
 // Read gives whole batches from an offset on.
-func (r *Region) Read(ref rhumb.PartitionRef, from rhumb.Offset, maxBytes int) ([]admin.Batch, error) {
+func (r *Region) Read(ref rhumb.PartitionRef, from rhumb.Offset, room admin.ReadRoom) ([]admin.Batch, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.find(ref)
@@ -306,7 +306,10 @@ func (r *Region) Read(ref rhumb.PartitionRef, from rhumb.Offset, maxBytes int) (
 		if b.lastLocal() < from {
 			continue
 		}
-		if size += len(b.Bytes); len(out) > 0 && size > maxBytes {
+		if len(out) == 0 && room.First > 0 && len(b.Bytes) > room.First {
+			return nil, &admin.LargeBatchError{Base: b.Base, Size: len(b.Bytes)}
+		}
+		if size += len(b.Bytes); len(out) > 0 && size > room.Bytes {
 			break
 		}
 		out = append(out, b.Batch)
@@ -314,18 +317,18 @@ func (r *Region) Read(ref rhumb.PartitionRef, from rhumb.Offset, maxBytes int) (
 	return out, nil
 }
 
-// Seek gives the first batch of an origin life that ends at or after from.
-func (r *Region) Seek(ref rhumb.PartitionRef, region rhumb.RegionNumber, life rhumb.Life, from rhumb.Offset) (admin.Batch, bool, error) {
+// Seek gives where the first batch lies of an origin life that ends at or after from.
+func (r *Region) Seek(ref rhumb.PartitionRef, region rhumb.RegionNumber, life rhumb.Life, from rhumb.Offset) (rhumb.Offset, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l := r.find(ref); l != nil {
 		for _, b := range l.batches {
 			if b.Region == region && b.Life == life && b.Last >= from && b.lastLocal() >= l.state.LogStart {
-				return b.Batch, true, nil
+				return b.Base, true, nil
 			}
 		}
 	}
-	return admin.Batch{}, false, nil
+	return 0, false, nil
 }
 
 // Produce appends a batch of the log's own life.

@@ -23,6 +23,7 @@ import (
 	"github.com/rhumbmq/rhumb/broker/admin/admintest"
 	"github.com/rhumbmq/rhumb/configstore"
 	"github.com/rhumbmq/rhumb/internal/codec"
+	"github.com/rhumbmq/rhumb/internal/codec/codectest"
 	"github.com/rhumbmq/rhumb/internal/rhumb"
 )
 
@@ -35,6 +36,7 @@ import (
 //	stdin TEXT                what the next command reads
 //	env NAME=VALUE            $us, $eu, $ap are the regions' URLs
 //	publish REGION TOPIC N…   batches of N records each, into partition 0
+//	expanding REGION TOPIC N  a record of N MiB, compressed to little, into partition 0
 //	copy FROM TO TOPIC        what a link would do
 //	relay FROM TO TOPIC       what a link over an edge that forwards would do
 //	rebuild REGION TOPIC      the log begins again with nothing, as after a lost disk
@@ -300,6 +302,11 @@ func (s *scenario) plant(words []string) error {
 			}
 			s.regions[words[1]].Log(words[2], 0).Publish(records...)
 		}
+	case "expanding":
+		batch := codec.BuildBatch(codec.NoSender, []codec.PlainRecord{{Value: make([]byte, n[0]<<20)}})
+		name := rhumb.Topic{Tenant: rhumb.DefaultSpace.Tenant, Namespace: rhumb.DefaultSpace.Namespace, Name: rhumb.TopicName(words[2])}
+		_, err := s.regions[words[1]].Produce(s.t.Context(), name, 0, codectest.Packings[len(codectest.Packings)-1].Batch(batch))
+		return err
 	case "copy":
 		s.regions[words[2]].Log(words[3], 0).CopyFrom(s.regions[words[1]].Log(words[3], 0))
 	case "relay":
