@@ -109,5 +109,6 @@ func TestI2DataDirectoryOfAnotherRegionIsRefused(t *testing.T) {
 	tr := m.Produce("orders", 1, 1)
 	tr.Progress(50, "us", "eu")
 	tr.Finish()
+	m.Verify("orders")
 	tr.Check(m)
 }
