@@ -8,7 +8,11 @@
 set -euo pipefail
 lines=()
 if [ "${1:-}" = lines ]; then
-	lines=(-lines "${2:-all}")
+	if [ -z "${2-all}" ]; then
+		echo "LINES is empty: all, or some of those in docs/benchmarks.md" >&2
+		exit 2
+	fi
+	lines=(-lines "${2-all}")
 	: "${OUT:=bench-lines.jsonl}" "${TIME:=15s}" "${SYSTEMS:=rhumb,nats,pulsar,kafka}"
 fi
 cd "$(dirname "$0")/.."

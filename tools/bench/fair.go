@@ -120,7 +120,7 @@ func (m *machine) measureShares(ctx context.Context, l line, streams []*stream) 
 	r.Share, r.WorstShare = evenness(got), worst
 	fmt.Printf("%s: the smaller of the two got %.2f of the larger in the last %s, %.2f in the worst %s\n",
 		l.name, r.Share, fairSteps/2*fairStep, worst, fairStep)
-	return m.report(l.name+" copy", r)
+	return m.report(ctx, l.name+" copy", r)
 }
 
 // evenness is what the smaller of two is of the larger.

@@ -153,7 +153,7 @@ func (m *machine) overLine(ctx context.Context, l line) error {
 	if err != nil {
 		return fmt.Errorf("copy: %w", err)
 	}
-	return m.report(l.name+" copy", r)
+	return m.report(ctx, l.name+" copy", r)
 }
 
 // lineLoad is what both phases have in common.
@@ -184,5 +184,5 @@ func (m *machine) liveOverLine(ctx context.Context, l line) error {
 	if l.cut {
 		r.Level = max(0, r.lastLate.Sub(<-back).Seconds())
 	}
-	return m.report(l.name+" live", r)
+	return m.report(ctx, l.name+" live", r)
 }

@@ -47,7 +47,7 @@ func main() {
 	flag.Int64Var(&o.records, "records", 100_000, "to copy over a bad line")
 	install := flag.Bool("install", false, "only install the peers")
 	only := flag.Bool("table", false, "only print the table of the results that are there")
-	flag.Parse()
+	parse()
 	o.systems, o.phases = strings.Split(*systems, ","), strings.Split(*phases, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -58,6 +58,9 @@ func main() {
 	}
 	if *lines != "" {
 		o.lines, err = parseLines(*lines)
+	}
+	if err == nil && !*only {
+		err = o.check()
 	}
 	switch {
 	case err != nil:
@@ -89,6 +92,38 @@ func main() {
 	}
 }
 
+// parse reads the command line; what is wrong with it is one line, and the flags are for who
+// asks.
+func parse() {
+	flag.CommandLine.Init("bench", flag.ContinueOnError)
+	flag.Usage = func() {}
+	switch err := flag.CommandLine.Parse(os.Args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+		flag.PrintDefaults()
+		os.Exit(0)
+	case err != nil:
+		os.Exit(2) // it was said
+	}
+}
+
+// check refuses what cannot be measured, before anything is installed for it.
+func (o *options) check() error {
+	switch {
+	case o.rounds < 1:
+		return fmt.Errorf("%d rounds measure nothing", o.rounds)
+	case o.seconds <= 0:
+		return fmt.Errorf("a phase cannot take %s", o.seconds)
+	case o.parts < 1 || o.records < 1:
+		return fmt.Errorf("%d partitions and %d records measure nothing", o.parts, o.records)
+	}
+	for _, p := range o.phases {
+		if !slices.Contains(allPhases, p) {
+			return fmt.Errorf("unknown phase %q: there are %s", p, strings.Join(allPhases, ", "))
+		}
+	}
+	return nil
+}
+
 func defaultCache() string {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -114,11 +149,6 @@ func installAll(ctx context.Context, o *options) error {
 func runAll(ctx context.Context, o *options) error {
 	if err := installAll(ctx, o); err != nil {
 		return err
-	}
-	for _, p := range o.phases {
-		if !slices.Contains(allPhases, p) {
-			return fmt.Errorf("unknown phase %q: there are %s", p, strings.Join(allPhases, ", "))
-		}
 	}
 	results, err := os.OpenFile(o.out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {

@@ -84,18 +84,27 @@ func (m *machine) run(ctx context.Context, phase string) error {
 	if err != nil {
 		return err
 	}
-	return m.report(phase, r)
+	return m.report(ctx, phase, r)
 }
 
-// report prints a result and keeps it.
-func (m *machine) report(phase string, r *result) error {
+var errInterrupted = errors.New("interrupted: what was cut is not kept")
+
+// report prints a result and keeps it, unless it was cut.
+func (m *machine) report(ctx context.Context, phase string, r *result) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return errInterrupted
+	}
 	r.System, r.Phase, r.When = m.name, phase, time.Now().UTC()
 	line, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-12s %-21s %9.0f records/s %6.1f MB/s   p50 %7.1f p99 %7.1f ms   CPU s/GB %5.1f (clients %4.1f)   %5.0f MB",
-		m.name, phase, r.Rate, r.MB, r.P50, r.P99, r.CPU, r.Client, r.RSS)
+	times := "" // where they were measured
+	if r.P99 > 0 {
+		times = fmt.Sprintf("p50 %7.1f p99 %7.1f ms", r.P50, r.P99)
+	}
+	fmt.Printf("%-12s %-21s %9.0f records/s %6.1f MB/s   %-26s   CPU s/GB %5.1f (clients %4.1f)   %5.0f MB",
+		m.name, phase, r.Rate, r.MB, times, r.CPU, r.Client, r.RSS)
 	if r.wrong() {
 		fmt.Printf("   refused %d lost %d repeated %d disordered %d", r.Refused, r.Lost, r.Repeated, r.Disordered)
 	}

@@ -49,16 +49,21 @@ func printTable(w io.Writer, file string) error {
 		return err
 	}
 	fmt.Fprintf(w, "\n%s\n\n| | %s |\n|---%s|\n", machineLine(), strings.Join(systems, " | "), strings.Repeat("|---", len(systems)))
+	wrong := false
 	for _, phase := range phases {
 		cells := map[string]cell{}
 		for _, s := range systems {
 			if of := runs[[2]string{s, phase}]; len(of) > 0 {
 				cells[s] = median(of)
+				wrong = wrong || cells[s].wrong
 			}
 		}
 		if len(cells) > 0 {
 			printRows(w, phase, systems, cells)
 		}
+	}
+	if !wrong {
+		return nil
 	}
 	fmt.Fprintln(w, "\n(!): records were refused, repeated, disordered, or did not come in time; the lines of JSON say how many.")
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -46,6 +47,45 @@ func TestTableShowsMediansAndFaults(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
+	}
+}
+
+// TestOptionsThatMeasureNothing: they are refused before anything is installed.
+func TestOptionsThatMeasureNothing(t *testing.T) {
+	good := options{phases: allPhases, rounds: 1, seconds: time.Second, parts: 1, records: 1}
+	if err := good.check(); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func(*options){
+		func(o *options) { o.rounds = 0 }, func(o *options) { o.seconds = 0 }, func(o *options) { o.parts = 0 },
+		func(o *options) { o.records = 0 }, func(o *options) { o.phases = []string{"produce-2k"} },
+	} {
+		bad := good
+		change(&bad)
+		if bad.check() == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+}
+
+// TestCutPhaseIsNotKept: a figure of a phase that was interrupted is none.
+func TestCutPhaseIsNotKept(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "results.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	m := &machine{name: "rhumb", results: file}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := m.report(ctx, "produce-1k", &result{checker: &checker{}}); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := m.report(ctx, "consume-1k", &result{checker: &checker{}}); err == nil {
+		t.Error("a phase that was cut counts")
+	}
+	if kept, err := os.ReadFile(file.Name()); err != nil || strings.Count(string(kept), "\n") != 1 {
+		t.Errorf("%s, %v", kept, err)
 	}
 }
 
